@@ -1,0 +1,22 @@
+package catalogue
+
+// Code names a doubt about a number. Warnings are data: they stand in the result beside what they qualify.
+type Code string
+
+// The closed list of warning codes.
+const (
+	Unsteady       Code = "unsteady"        // step times had not settled at the end of the warm-up
+	Drift          Code = "drift"           // the two halves of the timed steps differ by more than 2 %
+	Autocorrelated Code = "autocorrelated"  // successive timed steps depend on one another
+	NSmall         Code = "n_small"         // too few samples for an interval
+	FewCPUs        Code = "few_cpus"        // fewer CPUs than the point asked for
+	Unconfirmed    Code = "unconfirmed"     // the largest fit was not confirmed in a fresh process
+	Unstable       Code = "unstable"        // the largest fit failed at least one of its confirmations
+	NonMonotone    Code = "non_monotone"    // a smaller size did not fit although a larger one did
+	ReferenceModel Code = "reference_model" // measured on the built-in reference model, not on a real one
+	LateKill       Code = "late_kill"       // processes had to be killed after they ignored TERM
+	Interrupted    Code = "interrupted"     // cut short by a signal or a time limit; the numbers are partial
+	ArrayDiffers   Code = "array_differs"   // the array that ran is not the one that was planned
+	RepeatsDiffer  Code = "repeats_differ"  // the repeats of one point ended differently
+	CutShort       Code = "cut_short"       // the text was longer than the result may hold
+)

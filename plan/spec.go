@@ -1,0 +1,210 @@
+package plan
+
+import "time"
+
+// Spec is what the user wrote: the whole sweep, decoded and checked. Texts that are expressions are kept as the
+// user wrote them and evaluated for each point by expr-lang/expr.
+//
+// The comments of these fields are the source of docs/spec.md and of the JSON Schema.
+type Spec struct {
+	// Version of the spec format; always 1.
+	Version int `yaml:"version" json:"version" jsonschema:"required,enum=1"`
+	// Name of the sweep: letters, digits, dot, dash and underscore. It names the run folder and the jobs.
+	Name string `yaml:"name" json:"name" jsonschema:"required,pattern=^[A-Za-z0-9][A-Za-z0-9._-]*$"`
+	// Matrix lists the axes: every combination of their values is a point.
+	Matrix AxisMap `yaml:"matrix" json:"matrix,omitempty"`
+	// Zip lists groups of axes of equal length that move together; each group acts as one axis of the matrix.
+	Zip []AxisMap `yaml:"zip" json:"zip,omitempty"`
+	// Include adds single points. Each names a value for every axis.
+	Include []ParamMap `yaml:"include" json:"include,omitempty"`
+	// Exclude removes the points for which an expression is true. Included points are never removed.
+	Exclude []Exclude `yaml:"exclude" json:"exclude,omitempty"`
+	// Derive names values computed from the axes and from the names above them.
+	Derive ExprMap `yaml:"derive" json:"derive,omitempty"`
+	// Repeats is the number of independent executions of every point. From 6 on, a row has an interval over repeats.
+	Repeats int `yaml:"repeats" json:"repeats" jsonschema:"minimum=1,maximum=1000,default=1"`
+	// Order of the executions: `blocks` shuffles all points within each repeat, `repeat-first` runs all repeats of
+	// a point in a row, `as-written` keeps the order of the spec, one repeat after the other.
+	Order string `yaml:"order" json:"order" jsonschema:"enum=blocks,enum=repeat-first,enum=as-written,default=blocks"`
+	// Seed of the shuffle.
+	Seed int `yaml:"seed" json:"seed" jsonschema:"default=1"`
+	// Workload is what is measured.
+	Workload Workload `yaml:"workload" json:"workload" jsonschema:"required"`
+	// Resources are what one task asks for.
+	Resources Resources `yaml:"resources" json:"resources"`
+	// Slurm holds the options of the queue; they do not change what is measured.
+	Slurm Slurm `yaml:"slurm" json:"slurm"`
+	// Site describes the cluster.
+	Site Site `yaml:"site" json:"site"`
+	// Pack names axes: points that differ only in them share one task. Absent: one point and repeat a task.
+	Pack []string `yaml:"pack" json:"pack,omitempty"`
+	// Setup are shell lines run before the worker, such as `module load cuda`. A line that fails ends the task,
+	// which leaves an `error` result.
+	Setup []string `yaml:"setup" json:"setup,omitempty"`
+	// Env sets environment variables of the program; `{name}` stands for a value of the point.
+	Env map[string]string `yaml:"env" json:"env,omitempty"`
+	// Container in which the program runs. This version knows `runtime: none` only.
+	Container Container `yaml:"container" json:"container"`
+	// Columns adds columns to the table.
+	Columns []Column `yaml:"columns" json:"columns,omitempty"`
+
+	file string // its name, and the places of its values, for messages after decoding
+	pos  map[string]Pos
+}
+
+// Exclude is one rule that removes points.
+type Exclude struct {
+	// Where is an expression over the axes and the derived names; true removes the point.
+	Where string `yaml:"where" json:"where" jsonschema:"required"`
+}
+
+// Workload is what a task does.
+type Workload struct {
+	// Kind of workload. This version runs `model`: ranks that speak the protocol of docs/protocol.md.
+	Kind string `yaml:"kind" json:"kind" jsonschema:"required,enum=model"`
+	// Mode is `inference` (forward) or `training` (forward, backward and optimizer step).
+	Mode string `yaml:"mode" json:"mode" jsonschema:"required,enum=inference,enum=training"`
+	// Command of one rank, a list of arguments. `{name}` stands for a value of the point, `{cpbench}` for the
+	// cpbench binary of the run and `{run}` for the run folder; `{{` and `}}` are literal braces.
+	Command []string `yaml:"command" json:"command" jsonschema:"required,minItems=1"`
+	// Files are copied into the run, put on PYTHONPATH, and hashed into every result. Relative to the spec.
+	Files []string `yaml:"files" json:"files,omitempty"`
+	// Workdir is the folder in which the program runs; default: the spec's folder.
+	Workdir string `yaml:"workdir" json:"workdir,omitempty"`
+	// Launcher starts the ranks. This version knows `fork`: the worker starts them all on one node.
+	Launcher string `yaml:"launcher" json:"launcher" jsonschema:"enum=fork,default=fork"`
+	// Ranks is an expression: the number of ranks, which is the CP size.
+	Ranks string `yaml:"ranks" json:"ranks" jsonschema:"default=1"`
+	// Topology is `1d` or `2d`. A 2d mesh needs a square number of ranks.
+	Topology string `yaml:"topology" json:"topology,omitempty" jsonschema:"enum=1d,enum=2d"`
+	// Point gives the program its sizes and data: `tokens`, `atoms`, `msa`, `data` and names of your own, each an
+	// expression. `tokens`, `atoms` and `msa` are the columns of the table.
+	Point ExprMap `yaml:"point" json:"point,omitempty"`
+	// DType is told to the program and printed, for example `bf16`.
+	DType string `yaml:"dtype" json:"dtype,omitempty"`
+	// Warmup is the least number of steps that are run and discarded; it goes on until the times are steady, at most 20.
+	Warmup int `yaml:"warmup" json:"warmup" jsonschema:"minimum=1,maximum=20,default=3"`
+	// Iterations is the number of timed steps. An interval within the process needs 6.
+	Iterations int `yaml:"iterations" json:"iterations" jsonschema:"minimum=5,maximum=200,default=10"`
+	// Timeout of one execution, or of one trial of a search.
+	Timeout Duration `yaml:"timeout" json:"timeout" jsonschema:"default=20m"`
+	// MaxFit searches for the largest value of an axis that fits.
+	MaxFit *MaxFit `yaml:"max_fit" json:"max_fit,omitempty"`
+}
+
+// MaxFit adds one case point for each combination of the other axes: the search for the largest size that fits.
+// It runs first in the task of the points that differ only in its axis; those above its bracket become `skipped`.
+type MaxFit struct {
+	// Axis whose largest value is searched. It may but need not stand in the matrix.
+	Axis string `yaml:"axis" json:"axis" jsonschema:"required"`
+	// From is the first size tried.
+	From int64 `yaml:"from" json:"from" jsonschema:"minimum=1,default=512"`
+	// To is the ceiling of the search.
+	To int64 `yaml:"to" json:"to" jsonschema:"minimum=1,default=65536"`
+	// Step is the grid: only multiples of it are tried.
+	Step int64 `yaml:"step" json:"step" jsonschema:"minimum=1,default=64"`
+	// Tolerance ends the search when the bracket is this narrow, as a share of the size; never below `step`.
+	Tolerance Percent `yaml:"tolerance" json:"tolerance" jsonschema:"default=1%"`
+	// Confirm is the number of fresh processes in which the answer has to fit again.
+	Confirm int `yaml:"confirm" json:"confirm" jsonschema:"minimum=0,maximum=10,default=1"`
+	// Time bounds the whole search.
+	Time Duration `yaml:"time" json:"time" jsonschema:"default=2h"`
+}
+
+// Resources are what one task asks for. Tasks that ask for the same share an array.
+type Resources struct {
+	// Nodes is an expression: the number of nodes.
+	Nodes string `yaml:"nodes" json:"nodes" jsonschema:"default=1"`
+	// GPUsPerNode is an expression: the GPUs on each node; 0 asks for none.
+	GPUsPerNode string `yaml:"gpus_per_node" json:"gpus_per_node" jsonschema:"default=0"`
+	// GPUType is the type in `--gres=gpu:TYPE:N`; `{name}` stands for a value of the point.
+	GPUType string `yaml:"gpu_type" json:"gpu_type,omitempty"`
+	// CPUsPerTask is an expression: CPUs for the task on each node.
+	CPUsPerTask string `yaml:"cpus_per_task" json:"cpus_per_task" jsonschema:"default=1"`
+	// Mem is the memory per node as Slurm writes it (`64G`; a plain number is MiB; `0` is all of the node).
+	// `{name}` stands for a value of the point. Absent: the site's default.
+	Mem string `yaml:"mem" json:"mem,omitempty"`
+	// Time bounds a task: a duration such as `30m`, or an expression that gives one as text or as seconds.
+	Time string `yaml:"time" json:"time" jsonschema:"default=30m"`
+	// Exclusive asks for whole nodes; a shape is then `site.gpus_per_node` GPUs on each of them.
+	Exclusive bool `yaml:"exclusive" json:"exclusive,omitempty"`
+}
+
+// Slurm holds the options of the queue.
+type Slurm struct {
+	// Partition, Account, QOS, Constraint, Reservation and Exclude are passed on as they are; empty ones are not.
+	Partition string `yaml:"partition" json:"partition,omitempty"`
+	// Account to charge.
+	Account string `yaml:"account" json:"account,omitempty"`
+	// QOS of the jobs.
+	QOS string `yaml:"qos" json:"qos,omitempty"`
+	// Constraint on node features.
+	Constraint string `yaml:"constraint" json:"constraint,omitempty"`
+	// Reservation to use.
+	Reservation string `yaml:"reservation" json:"reservation,omitempty"`
+	// Exclude names nodes not to use.
+	Exclude string `yaml:"exclude" json:"exclude,omitempty"`
+	// Parallel is the largest number of tasks of an array that run at once; 0 sets no limit.
+	Parallel int `yaml:"parallel" json:"parallel,omitempty" jsonschema:"minimum=0"`
+	// Requeue lets Slurm run a task again after a node failure or a preemption.
+	Requeue bool `yaml:"requeue" json:"requeue,omitempty"`
+	// SignalBefore is how long before the time limit the worker is told to finish.
+	SignalBefore Duration `yaml:"signal_before" json:"signal_before" jsonschema:"default=60s"`
+	// MultiShape says what to do with points of different resource shapes: `max` puts all of them into the largest
+	// shape while at most 35 % is wasted, `error` never does.
+	MultiShape string `yaml:"multi_shape" json:"multi_shape" jsonschema:"enum=max,enum=error,default=max"`
+	// Extra are further sbatch options, each one argument such as `--switches=1`.
+	Extra []string `yaml:"extra" json:"extra,omitempty"`
+}
+
+// Site describes the cluster.
+type Site struct {
+	// GPUsPerNode of a whole node; needed with `exclusive`.
+	GPUsPerNode int `yaml:"gpus_per_node" json:"gpus_per_node,omitempty" jsonschema:"minimum=0"`
+	// MaxArraySize is the site's limit on tasks in one array, or `auto`: scontrol is asked.
+	MaxArraySize AutoInt `yaml:"max_array_size" json:"max_array_size" jsonschema:"default=auto"`
+}
+
+// Container in which the program runs.
+type Container struct {
+	// Runtime is `none` in this version.
+	Runtime string `yaml:"runtime" json:"runtime" jsonschema:"enum=none,default=none"`
+}
+
+// Column is a column of the user's in the table.
+type Column struct {
+	// Name is the column's title.
+	Name string `yaml:"name" json:"name" jsonschema:"required"`
+	// Value is an expression over the axes, the derived names and the metrics of the catalogue.
+	Value string `yaml:"value" json:"value" jsonschema:"required"`
+}
+
+// Duration is a length of time in the spec: `90s`, `20m`, `1h30m`, `2d`, or Slurm's `HH:MM:SS` and `D-HH:MM:SS`.
+type Duration time.Duration
+
+// Percent is a share written as `1%` or as a number such as `0.01`.
+type Percent float64
+
+// AutoInt is a number or the word `auto`, which is 0.
+type AutoInt int
+
+// AxisMap is an ordered mapping from axis names to their lists of values.
+type AxisMap []AxisValues
+
+// AxisValues is one axis as it stands in the spec.
+type AxisValues struct {
+	Name   string   `json:"name"`
+	Values []string `json:"values"`
+}
+
+// ParamMap is an ordered mapping from axis names to one value each.
+type ParamMap []Param
+
+// ExprMap is an ordered mapping from names to expressions.
+type ExprMap []NamedExpr
+
+// NamedExpr is an expression under a name.
+type NamedExpr struct {
+	Name string `json:"name"`
+	Expr string `json:"expr"`
+}
