@@ -1,0 +1,47 @@
+// Package slurm writes the batch script of an array and talks to the scheduler. It never meets the worker: their
+// contract is the run folder and the environment.
+package slurm
+
+import "context"
+
+// Executor takes the script of an array and runs it, one process per array index, each with SLURM_ARRAY_TASK_ID
+// set: on Slurm, or on this machine (slurm/local). Both obey the script's own --array, --output and --open-mode
+// directives. slurmtest.TestExecutor is the contract in code.
+type Executor interface {
+	// Submit hands the script over and returns the id under which the array is known from now on. It fails
+	// without having started anything: no half of an array ever runs.
+	Submit(ctx context.Context, script []byte) (id string, err error)
+	// Tasks reports every task of the array by its index. A task that is not yet known is left out.
+	Tasks(ctx context.Context, id string) (map[int]TaskState, error)
+	// Cancel ends the whole array: TERM first, KILL later. Cancelling twice, or an array that has ended, is no error.
+	Cancel(ctx context.Context, id string) error
+}
+
+// TaskState is what the executor knows about one task.
+type TaskState struct {
+	State State
+	Exit  string // exit code and signal as Slurm writes them, for example 0:15; empty while unknown
+	Node  string
+}
+
+// State is the phase of a task, in Slurm's own words. Unknown words are kept as they are.
+type State string
+
+// The states that every executor tells apart.
+const (
+	Pending   State = "PENDING"
+	Running   State = "RUNNING"
+	Completed State = "COMPLETED"
+	Failed    State = "FAILED"
+	Cancelled State = "CANCELLED"
+	TimedOut  State = "TIMEOUT"
+)
+
+// Ended reports whether a task in state s will not run again by itself.
+func (s State) Ended() bool {
+	switch s {
+	case Pending, Running, "CONFIGURING", "COMPLETING", "SUSPENDED", "REQUEUED", "REQUEUE_HOLD", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED":
+		return false
+	}
+	return true
+}
