@@ -1,0 +1,75 @@
+// Package model is the workload `kind: model`: it starts the ranks of a context-parallel model, leads them through
+// warm-up and timed steps over the protocol, and judges how they ended.
+package model
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"cpbench/plan"
+	"cpbench/plan/catalogue"
+	"cpbench/worker"
+	"cpbench/worker/result"
+	"cpbench/worker/tree"
+)
+
+// Open is the worker.Workload of this package. It only makes the worker the reaper of everything that it will
+// start: every execution has fresh processes, because a repeat is an independent execution.
+func Open(_ context.Context, job worker.Job) (worker.Session, error) {
+	if l := job.Run.Plan.Spec.Workload.Launcher; l != "fork" {
+		return nil, fmt.Errorf("launcher %q is not built", l)
+	}
+	if err := tree.Adopt(); err != nil {
+		return nil, err
+	}
+	return &session{job: job, spec: job.Run.Plan.Spec.Workload}, nil
+}
+
+type session struct {
+	job  worker.Job
+	spec plan.Workload
+}
+
+// Close has nothing to end: Run leaves nothing behind.
+func (s *session) Close() error { return nil }
+
+// Run carries out one repeat of a point, or the search of a case point.
+func (s *session) Run(ctx context.Context, pair plan.Pair, r *result.Result) []result.Sample {
+	if pair.Case == plan.CaseMaxFit {
+		s.search(ctx, pair, r)
+		return nil
+	}
+	setting, err := s.job.Run.Plan.At(pair.Point, 0)
+	if err != nil {
+		r.Outcome, r.Reason, r.Evidence = catalogue.Error, "the point cannot be evaluated", err.Error()
+		return nil
+	}
+	ctx, cancel := s.timeout(ctx)
+	defer cancel()
+	e := s.launch(ctx, setting, fmt.Sprintf("point %s repeat %d", pair.ID, pair.Repeat))
+	e.fill(r)
+	samples, end := s.measure(ctx, e, r)
+	e.close(end, r)
+	end.into(r)
+	return samples
+}
+
+// timeout bounds one execution or trial by workload.timeout.
+func (s *session) timeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := time.Duration(s.spec.Timeout)
+	return context.WithTimeoutCause(ctx, limit, errTimeout{limit})
+}
+
+// errTimeout is the end of workload.timeout.
+type errTimeout struct{ limit time.Duration }
+
+func (e errTimeout) Error() string {
+	return fmt.Sprintf("one execution took longer than workload.timeout (%v)", e.limit)
+}
+
+// rankLog is where a rank's output goes.
+func (s *session) rankLog(rank int) string {
+	return filepath.Join(s.job.LogDir, fmt.Sprintf("rank-%d.log", rank))
+}

@@ -1,0 +1,134 @@
+package result
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"cpbench/plan/catalogue"
+)
+
+// The thresholds of the doubts that Summarize raises. Below the sample counts the tests say nothing.
+const (
+	driftShare  = 0.02
+	driftMin    = 4
+	autocorrMin = 10
+)
+
+// Summarize describes the timed iterations of one execution. seconds holds for each iteration the time of every
+// rank; the time of an iteration is that of its slowest rank. warmup is the number of steps that were discarded
+// before. Quartiles are interpolated between the two nearest values. An iteration without ranks is left out. Steady is
+// `unknown`: the caller knows how the warm-up ended. The warnings say when the times drift or depend on one another.
+func Summarize(seconds [][]float64, warmup int) (Summary, []Warning) {
+	s := Summary{Warmup: warmup, Steady: "unknown", Slowest: slowest(seconds)}
+	var steps []float64
+	for _, ranks := range seconds {
+		if len(ranks) > 0 {
+			steps = append(steps, slices.Max(ranks)) // NaN if one is: Write then refuses the result
+		}
+	}
+	s.N = len(steps)
+	if s.N == 0 {
+		return s, nil
+	}
+	s.Seconds = slices.Clone(steps[:min(s.N, MaxSeconds)])
+	sorted := slices.Sorted(slices.Values(steps))
+	s.Min, s.Max = sorted[0], sorted[s.N-1]
+	s.Q1, s.Median, s.Q3 = quantile(sorted, 0.25), quantile(sorted, 0.5), quantile(sorted, 0.75)
+	s.Mean = mean(steps)
+	deviations := make([]float64, s.N)
+	squares := 0.0
+	for i, v := range steps {
+		deviations[i] = math.Abs(v - s.Median)
+		squares += (v - s.Mean) * (v - s.Mean)
+	}
+	slices.Sort(deviations)
+	s.MAD = quantile(deviations, 0.5)
+	if s.N > 1 {
+		sd := math.Sqrt(squares / float64(s.N-1))
+		s.SD = &sd
+	}
+	return s, doubts(steps)
+}
+
+// doubts looks at the order of the times.
+func doubts(steps []float64) []Warning {
+	var warnings []Warning
+	n := len(steps)
+	if n >= driftMin {
+		first, second := median(steps[:n/2]), median(steps[(n+1)/2:])
+		if change := second/first - 1; math.Abs(change) > driftShare {
+			warnings = append(warnings, Warning{
+				catalogue.Drift,
+				fmt.Sprintf("the second half of the timed steps is %+.1f %% against the first", 100*change),
+				"raise warmup, or look for a clock that changes",
+			})
+		}
+	}
+	if n >= autocorrMin {
+		if r1 := lag1(steps); math.Abs(r1) > 2/math.Sqrt(float64(n)) {
+			warnings = append(warnings, Warning{
+				catalogue.Autocorrelated,
+				fmt.Sprintf("successive timed steps depend on one another (r = %.2f): the interval within the process is too narrow", r1),
+				"use repeats: 6 or more",
+			})
+		}
+	}
+	return warnings
+}
+
+// slowest returns the rank with the largest median over the iterations; of equal ones the first.
+func slowest(seconds [][]float64) int {
+	var byRank [][]float64
+	for _, ranks := range seconds {
+		for r, v := range ranks {
+			if r == len(byRank) {
+				byRank = append(byRank, nil)
+			}
+			byRank[r] = append(byRank[r], v)
+		}
+	}
+	best, at := math.Inf(-1), 0
+	for r, times := range byRank {
+		if m := median(times); m > best {
+			best, at = m, r
+		}
+	}
+	return at
+}
+
+func median(values []float64) float64 {
+	return quantile(slices.Sorted(slices.Values(values)), 0.5)
+}
+
+// quantile interpolates between the two nearest of the sorted values (type 7 of Hyndman and Fan).
+func quantile(sorted []float64, q float64) float64 {
+	at := q * float64(len(sorted)-1)
+	lo := int(at)
+	hi := min(lo+1, len(sorted)-1)
+	return sorted[lo] + (at-float64(lo))*(sorted[hi]-sorted[lo])
+}
+
+func mean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}
+
+// lag1 is the correlation of each value with its successor; 0 if all are equal.
+func lag1(values []float64) float64 {
+	m := mean(values)
+	var num, den float64
+	for i, v := range values {
+		den += (v - m) * (v - m)
+		if i > 0 {
+			num += (v - m) * (values[i-1] - m)
+		}
+	}
+	if den == 0 {
+		return 0
+	}
+	return num / den
+}

@@ -1,0 +1,122 @@
+package search
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"cpbench/plan/catalogue"
+)
+
+const gib = 1 << 30
+
+// memory is a simulated model: its peak is a + bN + cN², disturbed once for each cell of 256 tokens.
+type memory struct {
+	a, b, c, capacity, sigma float64
+	key                      uint64
+}
+
+// drawMemory makes a model of 80 GiB whose undisturbed answer is any size from 512 to 32,768, all alike.
+func drawMemory(r *rand.Rand, sigma float64) memory {
+	edge := 512 + r.Float64()*(32768-512)
+	m := memory{capacity: 80 * gib, sigma: sigma, key: r.Uint64()}
+	m.a = m.capacity * 0.5 * r.Float64()
+	quadratic := r.Float64()
+	m.b = (m.capacity - m.a) * (1 - quadratic) / edge
+	m.c = (m.capacity - m.a) * quadratic / edge / edge
+	return m
+}
+
+// peak gives the memory of size n.
+func (m memory) peak(n int64) float64 {
+	z := rand.New(rand.NewPCG(m.key, uint64(n/256))).NormFloat64()
+	x := float64(n)
+	return (m.a + m.b*x + m.c*x*x) * (1 + m.sigma*z)
+}
+
+// try carries out one step on the simulated model.
+func (m memory) try(s Step) Trial {
+	t := Trial{N: s.N, Fresh: s.Fresh, Confirm: s.Confirm, Outcome: catalogue.OK, CapacityBytes: &m.capacity}
+	if y := m.peak(s.N); y <= m.capacity {
+		t.PeakBytes = &y
+	} else {
+		t.Outcome = catalogue.OOMDevice
+	}
+	return t
+}
+
+// cost is what many simulated searches took.
+type cost struct {
+	trials, failed []int
+}
+
+func mean(v []int) float64 {
+	var sum int
+	for _, x := range v {
+		sum += x
+	}
+	return float64(sum) / float64(len(v))
+}
+
+func p95(v []int) float64 {
+	return float64(slices.Sorted(slices.Values(v))[len(v)*95/100])
+}
+
+// simulate makes n searches and counts their trials before confirmation.
+func simulate(t testing.TB, cfg Config, sigma float64, n int, seed uint64) cost {
+	t.Helper()
+	var c cost
+	r := rand.New(rand.NewPCG(seed, 1))
+	for range n {
+		m := drawMemory(r, sigma)
+		var trials []Trial
+		for {
+			s, err := Next(cfg, trials)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Answer != nil {
+				break
+			}
+			trials = append(trials, m.try(s))
+		}
+		var failed int
+		for _, tr := range trials {
+			if !tr.Outcome.Fits() {
+				failed++
+			}
+		}
+		c.trials, c.failed = append(c.trials, len(trials)), append(c.failed, failed)
+	}
+	return c
+}
+
+// BenchmarkSearch counts the trials of simulated searches before confirmation: models of 80 GiB whose answers are
+// spread evenly over 512 to 32,768, with a disturbance of the peak for each cell of 256 tokens.
+func BenchmarkSearch(b *testing.B) {
+	const searches = 2000
+	kinds := []struct {
+		name      string
+		mode      Mode
+		tolerance float64
+	}{
+		{"ramp-exact", Ramp, 0}, {"guided-exact", Guided, 0}, {"guided-1%", Guided, 0.01}, {"guided-2%", Guided, 0.02},
+	}
+	for _, sigma := range []float64{0, 0.005, 0.01} {
+		for _, k := range kinds {
+			b.Run(fmt.Sprintf("sigma=%g%%/search=%s", sigma*100, k.name), func(b *testing.B) {
+				cfg := Config{From: 512, To: 65536, Step: 64, Tolerance: k.tolerance, Mode: k.mode}
+				var c cost
+				for b.Loop() {
+					c = simulate(b, cfg, sigma, searches, 20)
+				}
+				b.ReportMetric(mean(c.trials), "trials/search")
+				b.ReportMetric(p95(c.trials), "p95-trials")
+				b.ReportMetric(mean(c.failed), "failed/search")
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/searches, "ns/search")
+				b.ReportMetric(0, "ns/op")
+			})
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"cpbench/plan"
+	"cpbench/plan/folder"
+	"cpbench/worker/result"
+)
+
+// Workload opens the session of a task. A second kind of workload is a package with such a function, and one line
+// in cmd that names it.
+type Workload func(ctx context.Context, job Job) (Session, error)
+
+// Job is what a workload knows about its task.
+type Job struct {
+	Run      *folder.Run
+	Task     plan.Task
+	LogDir   string // for the output of the programs; nothing else reads it
+	Log      *slog.Logger
+	Deadline time.Time // the task ends at this time
+}
+
+// Session is an open workload: what its executions share, such as a launcher or a living server.
+type Session interface {
+	// Run carries out one (point, repeat) and fills r: outcome, reason, evidence, metrics, sizes, warnings. Every
+	// ending is an outcome; there is no error to return. It returns soon after ctx ends, with what it knows and
+	// with nothing of its own left running; context.Cause(ctx) says why. The samples go into the sidecar.
+	Run(ctx context.Context, pair plan.Pair, r *result.Result) []result.Sample
+	// Close ends what the executions shared. It is called once, after the last Run.
+	Close() error
+}
