@@ -1,0 +1,195 @@
+package table
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// column is one column of the Markdown table.
+type column struct {
+	title string
+	right bool
+	cell  func(r *Row) string
+}
+
+// WriteMarkdown writes the page: the conditions of the measurement, the table in the columns of the CP benchmark
+// contract followed by the user's and cpbench's own, a readout, footnotes, and what is missing.
+func (t *Table) WriteMarkdown(w io.Writer) error {
+	b := new(bytes.Buffer)
+	fmt.Fprintf(b, "# CP benchmark: %s\n\n", inline(t.Plan.Name))
+	for _, f := range t.Meta() {
+		fmt.Fprintf(b, "- %s: %s\n", f.Name, inline(f.Value))
+	}
+	b.WriteByte('\n')
+	writeTable(b, t.columns(), t.Rows)
+	fmt.Fprintf(b, "\n%s\n", inline(t.Readout()))
+	t.writeNotes(b)
+	writeAbsences(b, "Missing", t.Absences(false))
+	writeAbsences(b, "No time measured", t.Absences(true))
+	if problems := t.Set.Problems; len(problems) > 0 {
+		b.WriteString("\n## Files not used\n\n")
+		for _, p := range problems {
+			fmt.Fprintf(b, "- %s: %s\n", code(t.relative(p.Path)), inline(p.Reason))
+		}
+	}
+	_, err := b.WriteTo(w)
+	return err
+}
+
+// columns lists the columns: exactly those of the contract first.
+func (t *Table) columns() []column {
+	list := []column{
+		{"N_tokens", true, (*Row).tokens},
+		{"N_atoms", true, func(r *Row) string { return size(r.Atoms) }},
+		{"MSA_seq", true, func(r *Row) string { return size(r.MSA) }},
+		{"CP config", false, (*Row).config},
+		{"peak_mem (GiB)", true, (*Row).memory},
+		{"walltime (ms)", true, (*Row).walltime},
+	}
+	for i, title := range t.Columns {
+		list = append(list, column{title, false, func(r *Row) string { return user(r.User[i]) }})
+	}
+	for _, i := range t.Axes {
+		list = append(list, column{t.Plan.Axes[i].Name, false, func(r *Row) string { return r.Values[i] }})
+	}
+	if t.anyPadded() {
+		list = append(list, column{"N padded", true, func(r *Row) string { return size(r.Padded) }})
+	}
+	return append(list,
+		column{"95 % interval (ms)", true, (*Row).interval},
+		column{"spread over repeats", true, (*Row).spread},
+		column{"n", true, (*Row).repeats},
+		column{"notes", false, (*Row).footnotes},
+	)
+}
+
+// anyPadded reports whether a row ran with another N than was asked for.
+func (t *Table) anyPadded() bool {
+	for i := range t.Rows {
+		if r := &t.Rows[i]; r.Padded != nil && r.Tokens != nil && *r.Padded != *r.Tokens {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *Row) footnotes() string {
+	var marks []string
+	for _, i := range r.Notes {
+		marks = append(marks, fmt.Sprintf("[^%d]", i+1))
+	}
+	return strings.Join(marks, " ")
+}
+
+func writeTable(b *bytes.Buffer, columns []column, rows []Row) {
+	for _, c := range columns {
+		b.WriteString("| " + cell(c.title) + " ")
+	}
+	b.WriteString("|\n")
+	for _, c := range columns {
+		dashes := strings.Repeat("-", max(len([]rune(cell(c.title)))+1, 3))
+		if c.right {
+			b.WriteString("|" + dashes + ":")
+		} else {
+			b.WriteString("|" + dashes + "-")
+		}
+	}
+	b.WriteString("|\n")
+	for i := range rows {
+		for _, c := range columns {
+			text := cell(c.cell(&rows[i]))
+			pad := strings.Repeat(" ", max(len([]rune(cell(c.title)))-len([]rune(text)), 0))
+			if c.right {
+				text = pad + text
+			} else {
+				text += pad
+			}
+			b.WriteString("| " + text + " ")
+		}
+		b.WriteString("|\n")
+	}
+}
+
+func (t *Table) writeNotes(b *bytes.Buffer) {
+	if t.has(KindWithin) {
+		b.WriteString("\n*within*: the interval is over the iterations of one process and describes that process, not what another execution would give; 6 repeats or more give one over repeats.\n")
+	}
+	if len(t.Notes) > 0 {
+		b.WriteByte('\n')
+	}
+	for i, n := range t.Notes {
+		fmt.Fprintf(b, "[^%d]: %s: %s", i+1, code(string(n.Code)), inline(n.Text))
+		if n.Hint != "" {
+			fmt.Fprintf(b, " (%s)", inline(n.Hint))
+		}
+		b.WriteByte('\n')
+	}
+}
+
+func (t *Table) has(kind string) bool {
+	for i := range t.Rows {
+		if t.Rows[i].Case == "" && t.Rows[i].Interval.Kind == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// maxNamed is how many points of one absence are named one by one.
+const maxNamed = 12
+
+func writeAbsences(b *bytes.Buffer, title string, list []Absence) {
+	if len(list) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n## %s\n\n", title)
+	for _, a := range list {
+		text := string(a.Outcome)
+		if a.Reason != "" {
+			text = fmt.Sprintf("%s, %s", a.Outcome, a.Reason)
+		}
+		named := a.Points[:min(len(a.Points), maxNamed)]
+		fmt.Fprintf(b, "- %s: %s", inline(text), inline(strings.Join(named, "; ")))
+		if more := len(a.Points) - len(named); more > 0 {
+			fmt.Fprintf(b, "; and %d more points, all in raw.csv", more)
+		}
+		b.WriteByte('\n')
+	}
+}
+
+// relative shortens a path below one of the runs: a page that is published names no home folder.
+func (t *Table) relative(path string) string {
+	for _, run := range t.Set.Runs {
+		if rest, ok := strings.CutPrefix(path, run.Dir+"/"); ok {
+			return run.Name() + "/" + rest
+		}
+	}
+	return path
+}
+
+// inline makes one line of running text out of s in which nothing is markup by accident.
+func inline(s string) string {
+	return strings.NewReplacer("\\", "\\\\", "<", "&lt;", "*", "\\*", "_", "\\_", "`", "\\`", "[", "\\[").Replace(strings.Join(strings.Fields(s), " "))
+}
+
+// cell makes a table cell out of s: no bar, no line break and no markup, so that a value can never break its row.
+// Footnote marks are ours and stay.
+func cell(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	return strings.NewReplacer("\\", "\\\\", "|", "\\|", "<", "&lt;", "*", "\\*", "`", "\\`").Replace(s)
+}
+
+// code makes a code span out of s, with more backticks around it than it has within.
+func code(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	fence := "`"
+	for strings.Contains(s, fence) {
+		fence += "`"
+	}
+	if len(fence) > 1 {
+		return fence + " " + s + " " + fence
+	}
+	return fence + s + fence
+}

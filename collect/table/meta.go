@@ -1,0 +1,119 @@
+package table
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Field is one line of the conditions under which the table was measured.
+type Field struct{ Name, Value string }
+
+const unknown = "unknown"
+
+// Meta lists the conditions: what the contract asks for first. What no result tells is `unknown`, never a default.
+func (t *Table) Meta() []Field {
+	w := t.Plan.Spec.Workload
+	reference, _ := t.Set.Facts("reference")
+	versions := unknown
+	if len(reference) > 0 {
+		versions = "not used" // the reference model needs neither
+	}
+	list := []Field{
+		{"Date", t.dates()},
+		{"GPU model", t.fact("gpu", cmpOr(t.fact("device", unknown), unknown))},
+		{"CP configs", t.configs()},
+		{"torch", t.fact("torch", versions)},
+		{"CUDA", t.fact("cuda", versions)},
+		{"GPU clocks locked", t.fact("clocks_locked", unknown)},
+		{"Node shared", t.fact("node_shared", unknown)},
+		{"Mode", w.Mode},
+		{"dtype", cmpOr(w.DType, "not given")},
+		{"Statistic", statistic},
+		{"Steps", fmt.Sprintf("at least %d for warm-up, %d timed; %d repeats, order %s", w.Warmup, w.Iterations, t.Plan.Spec.Repeats, t.Plan.Spec.Order)},
+		{"Hosts", t.fact("host", unknown)},
+	}
+	for _, f := range []struct{ name, key string }{
+		{"NCCL", "nccl"},
+		{"CPU", "cpu"},
+		{"CPUs allowed", "cpus_allowed"},
+		{"Kernel", "kernel"},
+		{"Reference model", "reference"},
+		{"Slurm partition", "slurm_partition"},
+		{"Slurm job", "slurm_job"},
+	} {
+		if v := t.fact(f.key, ""); v != "" {
+			list = append(list, Field{f.name, v})
+		}
+	}
+	var runs []string
+	for _, r := range t.Set.Runs {
+		runs = append(runs, fmt.Sprintf("%s (plan %s)", r.Name(), r.Plan.Digest))
+	}
+	return append(list,
+		Field{"cpbench", cmpOr(t.fact("cpbench", ""), t.Plan.Version)},
+		Field{"Runs", strings.Join(runs, ", ")},
+	)
+}
+
+const statistic = "walltime: slowest rank of each timed step, then the median over the steps, then the median over repeats; " +
+	"peak_mem: largest allocated memory of any rank, from the start of the process on, then the largest over repeats"
+
+func cmpOr(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// fact lists the values of a fact over the results in use. Where some results lack it, that is said.
+func (t *Table) fact(key, absent string) string {
+	values, lack := t.Set.Facts(key)
+	if len(values) == 0 {
+		return absent
+	}
+	const most = 8
+	text := strings.Join(values[:min(len(values), most)], ", ")
+	if n := len(values) - most; n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	if lack > 0 {
+		text += fmt.Sprintf(" (unknown for %d results)", lack)
+	}
+	return text
+}
+
+// dates is the time from the first start to the last end.
+func (t *Table) dates() string {
+	var first, last time.Time
+	for _, p := range t.Set.Pairs {
+		if p.Result == nil {
+			continue
+		}
+		if first.IsZero() || p.Result.Started.Before(first) {
+			first = p.Result.Started
+		}
+		if p.Result.Ended.After(last) {
+			last = p.Result.Ended
+		}
+	}
+	const form = "2006-01-02 15:04 UTC"
+	if first.IsZero() {
+		return "nothing measured yet"
+	}
+	if a, b := first.UTC().Format(form), last.UTC().Format(form); a != b {
+		return a + " to " + b
+	}
+	return first.UTC().Format(form)
+}
+
+func (t *Table) configs() string {
+	var list []string
+	for i := range t.Rows {
+		if c := t.Rows[i].config(); c != none && !slices.Contains(list, c) {
+			list = append(list, c)
+		}
+	}
+	return cmpOr(strings.Join(list, ", "), unknown)
+}
