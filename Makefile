@@ -1,0 +1,44 @@
+# cpbench: the targets that people and CI use. Two commands are enough on a fresh machine that has Go:
+#   make demo    builds cpbench and runs the first sweep here: no GPU, no Python, no Slurm
+#   make test    brings what the tests need (as root on Debian) and runs them
+SHELL   := /bin/bash
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LINT    := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+STAT    := go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
+FUZZ    := ./plan:FuzzLoad ./worker/result:FuzzDecode ./worker/model/protocol:FuzzDecode
+export CGO_ENABLED ?= 0
+
+.PHONY: build demo test deps race lint fuzz bench docs slurm-test clean
+
+build: ## bin/cpbench, static
+	go build -trimpath -ldflags '-s -w -X main.built=$(VERSION)' -o bin/cpbench ./cmd/cpbench
+
+demo: build ## the first sweep on this machine
+	bin/cpbench run configs/quickstart.yaml
+
+deps: ## what the tests need beside Go; says what it does
+	bash slurm/slurmtest/install.sh
+
+test: deps ## every test; says which suites are left out
+	go test -timeout 15m ./...
+
+slurm-test: deps ## the suites on a real Slurm alone
+	CPBENCH_TEST_REQUIRE=slurm go test -count=1 -run Slurm ./slurm/... ./cmd/...
+
+race: ## the tests under the race detector; needs a C compiler
+	CGO_ENABLED=1 go test -race -timeout 20m ./plan/... ./slurm/... ./worker/... ./collect/...
+
+lint:
+	$(LINT) run
+
+fuzz: ## each target for a short while
+	for t in $(FUZZ); do go test -run '^$$' -fuzz "^$${t#*:}$$" -fuzztime 10s "$${t%%:*}" || exit 1; done
+
+bench: ## the numbers of docs/benchmarks.md
+	go test -run '^$$' -bench . -benchtime 1x -count 6 ./... | tee bin/bench.txt | grep -E '^(Benchmark|pkg:)' && $(STAT) bin/bench.txt
+
+docs: ## the generated references
+	go test ./plan ./cmd/cpbench -run Docs -update
+
+clean:
+	rm -rf bin cpbench-runs

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"cpbench/collect"
+	"cpbench/collect/table"
+	"cpbench/plan/catalogue"
+	"cpbench/plan/folder"
+
+	"github.com/urfave/cli/v2"
+)
+
+// collectOptions are the flags of collect.
+type collectOptions struct {
+	runs, out, format string
+}
+
+func collectCommand(s *streams) *cli.Command {
+	o := &collectOptions{}
+	return &cli.Command{
+		Name:  "collect",
+		Usage: "make the table of one or more runs",
+		UsageText: `cpbench collect                            # the newest run that has started
+cpbench collect RUN -o docs/cp_benchmark.md
+cpbench collect RUN OTHER --format csv     # runs that measure the same`,
+		Description: "Writes table.md, table.csv and raw.csv into the (first) run folder and the table to stdout. Works at any time:\nwhat has no result yet is listed with its reason. Exit code 3: some points have no good result.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the table to `FILE` as well, with its raw data beside it; CSV if it ends in .csv", Destination: &o.out},
+			&cli.StringFlag{Name: "format", Usage: "of the table on stdout: markdown, csv or raw", Value: "markdown", Destination: &o.format},
+			&cli.StringFlag{Name: "runs", Usage: "look for the newest run in `DIR`", Value: runsDir, Destination: &o.runs},
+		},
+		OnUsageError: usageFault,
+		Action: func(c *cli.Context) error {
+			runs, err := openRuns(s, o, c.Args().Slice())
+			if err != nil {
+				return err
+			}
+			return collectRuns(s, runs, *o)
+		},
+	}
+}
+
+func openRuns(s *streams, o *collectOptions, dirs []string) ([]*folder.Run, error) {
+	if len(dirs) == 0 {
+		run, err := folder.Newest(o.runs)
+		if err != nil {
+			return nil, err
+		}
+		s.sayf("run %s", shortPath(run.Dir))
+		return []*folder.Run{run}, nil
+	}
+	var runs []*folder.Run
+	for _, dir := range dirs {
+		run, err := folder.Open(dir)
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, run)
+	}
+	return runs, nil
+}
+
+// collectRuns makes the table, writes it into the first run and to stdout, and says what is missing.
+func collectRuns(s *streams, runs []*folder.Run, o collectOptions) error {
+	write := map[string]func(*table.Table, io.Writer) error{
+		"markdown": (*table.Table).WriteMarkdown, "csv": (*table.Table).WriteCSV, "raw": (*table.Table).WriteRaw,
+	}
+	print, ok := write[o.format]
+	if !ok {
+		return &usageError{fmt.Sprintf("unknown format %q", o.format), "choose from csv, markdown, raw"}
+	}
+	set, err := collect.Load(runs)
+	if err != nil {
+		return err
+	}
+	t := table.New(set)
+	if err := t.Save(runs[0]); err != nil {
+		s.warnf("the run folder keeps no table: %v", err) // perhaps another user's run
+	} else {
+		defer s.sayf("table.md, table.csv and raw.csv are in %s", shortPath(runs[0].Dir))
+	}
+	if err := saveAs(s, t, o.out); err != nil {
+		return err
+	}
+	if err := print(t, s.out); err != nil {
+		return err
+	}
+	for _, p := range set.Problems {
+		s.warnf("%s is not counted: %s", shortPath(p.Path), p.Reason)
+	}
+	return verdict(s, set)
+}
+
+// saveAs writes the table to a path of the user's, and its raw data beside it.
+func saveAs(s *streams, t *table.Table, path string) error {
+	if path == "" {
+		return nil
+	}
+	write := t.WriteMarkdown
+	if strings.EqualFold(filepath.Ext(path), ".csv") {
+		write = t.WriteCSV
+	}
+	raw := strings.TrimSuffix(path, filepath.Ext(path)) + ".raw.csv"
+	if err := table.WriteFile(path, write); err != nil {
+		return err
+	}
+	if err := table.WriteFile(raw, t.WriteRaw); err != nil {
+		return err
+	}
+	s.sayf("wrote %s and %s", path, raw)
+	return nil
+}
+
+// verdict tells what has no good result.
+func verdict(s *streams, set *collect.Set) error {
+	counts, bad := set.Counts(), 0
+	var words []string
+	for _, o := range slices.Sorted(maps.Keys(counts)) {
+		if o.Failed() || o == catalogue.Pending || o == catalogue.Running || o == catalogue.Lost || o == catalogue.Missing {
+			bad += counts[o]
+			words = append(words, fmt.Sprintf("%d %s", counts[o], o))
+		}
+	}
+	if bad == 0 {
+		return nil
+	}
+	s.sayf("%d of %s without a good result: %s", bad, countText(len(set.Pairs), "execution"), strings.Join(words, ", "))
+	return errIncomplete
+}

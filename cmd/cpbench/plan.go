@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"cpbench/plan"
+	"cpbench/plan/catalogue"
+	"cpbench/plan/folder"
+	"cpbench/slurm"
+
+	"github.com/urfave/cli/v2"
+)
+
+// planOptions are the flags of plan.
+type planOptions struct {
+	runs, where, extend, run string
+	table, onlyMissing       bool
+	onlyFailed               string
+	limit, array             int
+}
+
+func planCommand(s *streams) *cli.Command {
+	o := &planOptions{}
+	return &cli.Command{
+		Name:  "plan",
+		Usage: "freeze a sweep into a run folder and print the script of its array",
+		UsageText: `cpbench plan sweep.yaml | sbatch
+cpbench plan sweep.yaml --table                       # look first; writes nothing
+cpbench plan --run RUN --array 1 | sbatch             # another array of a run
+cpbench plan --run RUN --only-missing | sbatch        # what has no result yet
+cpbench plan --run RUN --only-failed=timeout | sbatch # what ended so`,
+		Description: "The script goes to stdout and everything else to stderr. A plan that fails prints nothing on stdout,\nso that sbatch refuses it. The run folder is made below cpbench-runs in the present folder.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "runs", Usage: "make the run folder below `DIR`", Value: runsDir, Destination: &o.runs},
+			&cli.BoolFlag{Name: "table", Usage: "print the points and write nothing", Destination: &o.table},
+			&cli.StringFlag{Name: "where", Usage: "plan only the points for which `EXPR` is true", Destination: &o.where},
+			&cli.StringFlag{Name: "extend", Usage: "leave out what `RUN` has", Destination: &o.extend},
+			&cli.IntFlag{Name: "limit", Usage: "ask only for the first `N` tasks; the others stay for --run RUN --only-missing", Destination: &o.limit},
+			&cli.StringFlag{Name: "run", Usage: "print a script of the existing `RUN` instead of planning a spec", Destination: &o.run},
+			&cli.IntFlag{Name: "array", Usage: "of array `K`; needed where the run has several", Value: -1, Destination: &o.array},
+			&cli.BoolFlag{Name: "only-missing", Usage: "only the tasks with a point that has no result, or none that counts", Destination: &o.onlyMissing},
+			&cli.StringFlag{Name: "only-failed", Usage: "only the tasks with a point that failed, or that ended with `OUTCOME`", Destination: &o.onlyFailed},
+		},
+		OnUsageError: usageFault,
+		Action: func(c *cli.Context) error {
+			if err := o.check(c); err != nil {
+				return err
+			}
+			if o.run != "" {
+				return planAgain(s, o)
+			}
+			path, err := oneArgument(c, "SPEC")
+			if err != nil {
+				return err
+			}
+			return planSpec(c.Context, s, o, path)
+		},
+	}
+}
+
+func (o *planOptions) check(c *cli.Context) error {
+	switch {
+	case o.limit < 0:
+		return &usageError{"--limit needs a number above 0", ""}
+	case o.run == "" && (o.array >= 0 || o.onlyMissing || o.onlyFailed != ""):
+		return &usageError{"--array, --only-missing and --only-failed speak of a run", "add --run RUN"}
+	case o.run != "" && (c.NArg() > 0 || o.where != "" || o.extend != "" || o.table):
+		return &usageError{"--run names a run that is planned already: no SPEC, --table, --where or --extend with it", ""}
+	case o.onlyMissing && o.onlyFailed != "":
+		return &usageError{"--only-missing and --only-failed are two different sets", "use one of them"}
+	case o.onlyFailed != "" && o.onlyFailed != "failed" && !catalogue.Outcome(o.onlyFailed).Known():
+		var names []string
+		for _, m := range catalogue.Outcomes() {
+			names = append(names, string(m.Outcome))
+		}
+		return &usageError{fmt.Sprintf("unknown outcome %q", o.onlyFailed), "choose from " + strings.Join(names, ", ")}
+	}
+	return nil
+}
+
+// planSpec freezes a spec and prints its script if it has only one.
+func planSpec(ctx context.Context, s *streams, o *planOptions, path string) error {
+	limit := 0
+	if !o.table {
+		limit = siteLimit(ctx, s.voice)
+	}
+	src, err := load(request{path: path, where: o.where, extend: o.extend, limit: limit})
+	if err != nil {
+		return err
+	}
+	if err := check(src); err != nil {
+		return err
+	}
+	if o.table {
+		describe(s.voice, src)
+		return printPoints(s, src.plan)
+	}
+	run, err := freeze(src, o.runs)
+	if err != nil {
+		return err
+	}
+	describe(s.voice, src)
+	s.sayf("run %s", shortPath(run.Dir))
+	warnOverrides(s.voice)
+	if len(run.Plan.Arrays) > 1 {
+		return severalArrays(s, run, src.sum)
+	}
+	return printScript(s, run, o)
+}
+
+// severalArrays says what to do with arrays that do not fit one pipe; nothing goes to stdout.
+func severalArrays(s *streams, run *folder.Run, sum plan.Summary) error {
+	why := sum.Why
+	if why == "" {
+		why = "the site allows fewer tasks in one array"
+	} else if sum.Waste > 0 {
+		why += fmt.Sprintf(" (one shape for all: %.0f %% wasted)", 100*sum.Waste)
+	}
+	var ways []string
+	for i := range run.Plan.Arrays {
+		c := run.Plan.Arrays[i].Cost()
+		ways = append(ways, fmt.Sprintf("cpbench plan --run %s --array %d | sbatch   # %s, at most %s", shellWord(shortPath(run.Dir)), i,
+			countText(c.Tasks, "task"), slurm.CostText(c.NodeSecs, c.GPUSecs)))
+		if i == 9 && len(run.Plan.Arrays) > 10 {
+			ways = append(ways, fmt.Sprintf("... and so on to --array %d", len(run.Plan.Arrays)-1))
+			break
+		}
+	}
+	return &hinted{fmt.Errorf("the sweep needs %d arrays and a pipe takes one: %s", len(run.Plan.Arrays), why), strings.Join(ways, "\n")}
+}
+
+// printScript writes the first script of the only array, or a new one for its first tasks.
+func printScript(s *streams, run *folder.Run, o *planOptions) error {
+	text, err := os.ReadFile(run.Script(0, 1))
+	if err != nil {
+		return err
+	}
+	if n := len(run.Plan.Arrays[0].Lengths); o.limit > 0 && o.limit < n {
+		tasks := make([]int, o.limit)
+		for i := range tasks {
+			tasks[i] = i
+		}
+		if text, err = slurm.Script(slurm.Job{Run: run, Array: 0, Attempt: 1, Tasks: tasks}); err != nil {
+			return err
+		}
+		s.sayf("%s of %d; the others: cpbench plan --run %s --only-missing", countText(o.limit, "task"), n, shellWord(shortPath(run.Dir)))
+	}
+	if isTerminal(s.out) {
+		s.hintf("give this script to sbatch: cpbench plan ... | sbatch")
+	}
+	s.hintf("when the jobs have finished: cpbench collect %s", shellWord(shortPath(run.Dir)))
+	_, err = s.out.Write(text)
+	return err
+}
+
+// planAgain prints a script of an existing run.
+func planAgain(s *streams, o *planOptions) error {
+	run, err := folder.Open(o.run)
+	if err != nil {
+		return err
+	}
+	array := o.array
+	if array < 0 {
+		if len(run.Plan.Arrays) > 1 {
+			return &usageError{fmt.Sprintf("run %s has %d arrays", run.Name(), len(run.Plan.Arrays)), fmt.Sprintf("add --array K, from 0 to %d", len(run.Plan.Arrays)-1)}
+		}
+		array = 0
+	}
+	if array >= len(run.Plan.Arrays) {
+		return &usageError{fmt.Sprintf("run %s has no array %d", run.Name(), array), fmt.Sprintf("choose from 0 to %d", len(run.Plan.Arrays)-1)}
+	}
+	if err := os.MkdirAll(run.LogsDir(), 0o755); err != nil { // Slurm fails a job whose log folder is missing
+		return err
+	}
+	warnOverrides(s.voice)
+	if !o.onlyMissing && o.onlyFailed == "" {
+		text, err := os.ReadFile(run.Script(array, 1))
+		if err != nil {
+			return err
+		}
+		_, err = s.out.Write(text)
+		return err
+	}
+	var again []string
+	if o.onlyFailed != "" {
+		again = []string{o.onlyFailed}
+	}
+	tasks, err := pending(run, array, again)
+	if err != nil {
+		return err
+	}
+	if len(tasks) == 0 {
+		return &hinted{fmt.Errorf("array %d of run %s has no such task", array, run.Name()), "cpbench collect shows what there is"}
+	}
+	all := len(tasks)
+	if o.limit > 0 && o.limit < len(tasks) {
+		tasks = tasks[:o.limit]
+	}
+	text, attempt, err := run.AddScript(array, func(attempt int) ([]byte, error) {
+		return slurm.Script(slurm.Job{Run: run, Array: array, Attempt: attempt, Tasks: tasks, Again: again})
+	})
+	if err != nil {
+		return err
+	}
+	s.sayf("run %s, array %d, attempt %d: %d of %s", run.Name(), array, attempt, len(tasks), countText(all, "task"))
+	_, err = s.out.Write(text)
+	return err
+}
+
+// warnOverrides names the variables that beat the directives of a script.
+func warnOverrides(v voice) {
+	for _, kv := range slurm.Overrides(os.Environ()) {
+		name, _, _ := strings.Cut(kv, "=")
+		v.warnf("%s is set and beats the script's own directive: %s", name, kv)
+	}
+}
+
+// printPoints lists the points of a plan in the order in which they will run.
+func printPoints(s *streams, p *plan.Plan) error {
+	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	head := []string{"array", "task", "repeat"}
+	for _, a := range p.Axes {
+		head = append(head, a.Name)
+	}
+	fmt.Fprintln(w, strings.Join(append(head, "point"), "\t")) //nolint:errcheck // Flush reports it
+	for _, a := range p.Arrays {
+		for _, t := range a.Tasks {
+			for _, pair := range t.Pairs {
+				fmt.Fprintf(w, "%d\t%d\t%d\t%s\t%s\n", t.Array, t.Index, pair.Repeat, strings.Join(pair.Values, "\t"), pair.ID) //nolint:errcheck // Flush reports it
+			}
+		}
+	}
+	return w.Flush()
+}
+
+// shortPath is a path relative to the present folder where that is shorter.
+func shortPath(path string) string {
+	wd, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	rel, err := filepath.Rel(wd, path)
+	if err != nil || strings.HasPrefix(rel, "../..") {
+		return path
+	}
+	return rel
+}

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+
+	"cpbench/plan/folder"
+	"cpbench/slurm"
+	"cpbench/slurm/local"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+)
+
+// runOptions are the flags of run.
+type runOptions struct {
+	runs, where, extend, run string
+	parallel                 int
+}
+
+func runCommand(s *streams) *cli.Command {
+	o := &runOptions{}
+	return &cli.Command{
+		Name:  "run",
+		Usage: "run a sweep on this machine, without Slurm, and print its table",
+		UsageText: `cpbench run sweep.yaml
+cpbench run sweep.yaml -n 4      # four tasks at a time
+cpbench run --run RUN            # go on with what has no result yet`,
+		Description: "The same script runs under bash, one process for each task. Ctrl-C stops; what has finished stays.",
+		Flags: []cli.Flag{
+			&cli.IntFlag{Name: "parallel", Aliases: []string{"n"}, Usage: "run `N` tasks at a time", Value: 1, Destination: &o.parallel},
+			&cli.StringFlag{Name: "runs", Usage: "make the run folder below `DIR`", Value: runsDir, Destination: &o.runs},
+			&cli.StringFlag{Name: "where", Usage: "run only the points for which `EXPR` is true", Destination: &o.where},
+			&cli.StringFlag{Name: "extend", Usage: "leave out what `RUN` has", Destination: &o.extend},
+			&cli.StringFlag{Name: "run", Usage: "go on with the existing `RUN`", Destination: &o.run},
+		},
+		OnUsageError: usageFault,
+		Action: func(c *cli.Context) error {
+			if o.parallel < 1 {
+				return &usageError{"--parallel needs a number above 0", ""}
+			}
+			if o.run != "" {
+				if c.NArg() > 0 || o.where != "" || o.extend != "" {
+					return &usageError{"--run names a run that is planned already: no SPEC, --where or --extend with it", ""}
+				}
+				return runAgain(c.Context, s, o)
+			}
+			path, err := oneArgument(c, "SPEC")
+			if err != nil {
+				return err
+			}
+			return runSpec(c.Context, s, o, path)
+		},
+	}
+}
+
+// job is one array to run here.
+type job struct {
+	script []byte
+	tasks  int
+}
+
+func runSpec(ctx context.Context, s *streams, o *runOptions, path string) error {
+	src, err := load(request{path: path, where: o.where, extend: o.extend})
+	if err != nil {
+		return err
+	}
+	if err := check(src); err != nil {
+		return err
+	}
+	run, err := freeze(src, o.runs)
+	if err != nil {
+		return err
+	}
+	describe(s.voice, src)
+	var jobs []job
+	for i := range run.Plan.Arrays {
+		text, err := os.ReadFile(run.Script(i, 1))
+		if err != nil {
+			return err
+		}
+		jobs = append(jobs, job{text, len(run.Plan.Arrays[i].Lengths)})
+	}
+	return runHere(ctx, s, o, run, jobs)
+}
+
+// runAgain goes on with a run: the tasks without a good end, as a new attempt.
+func runAgain(ctx context.Context, s *streams, o *runOptions) error {
+	run, err := folder.Open(o.run)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(run.LogsDir(), 0o755); err != nil {
+		return err
+	}
+	var jobs []job
+	for i := range run.Plan.Arrays {
+		tasks, err := pending(run, i, nil)
+		if err != nil {
+			return err
+		}
+		if len(tasks) == 0 {
+			continue
+		}
+		text, _, err := run.AddScript(i, func(attempt int) ([]byte, error) {
+			return slurm.Script(slurm.Job{Run: run, Array: i, Attempt: attempt, Tasks: tasks})
+		})
+		if err != nil {
+			return err
+		}
+		jobs = append(jobs, job{text, len(tasks)})
+	}
+	if len(jobs) == 0 {
+		s.sayf("run %s: every point has a result", run.Name())
+	}
+	return runHere(ctx, s, o, run, jobs)
+}
+
+// runHere runs the arrays one after the other and ends with the table.
+func runHere(ctx context.Context, s *streams, o *runOptions, run *folder.Run, jobs []job) error {
+	s.sayf("run %s", shortPath(run.Dir))
+	if o.parallel > 1 {
+		for _, a := range run.Plan.Arrays {
+			if a.Shape.GPUsPerNode > 0 {
+				return &usageError{"tasks that ask for GPUs run one at a time here: nothing shares the GPUs out among them", "leave out --parallel"}
+			}
+		}
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, unix.SIGTERM)
+	defer stop()
+	total := 0
+	for _, j := range jobs {
+		total += j.tasks
+	}
+	show := newProgress(s, total)
+	for _, j := range jobs {
+		exec := &local.Executor{Parallel: o.parallel, Notify: show.task}
+		id, err := exec.Submit(ctx, j.script)
+		if err != nil {
+			return err
+		}
+		if err := exec.Wait(ctx, id); err != nil {
+			s.sayf("stopping: the tasks write what they know")
+			ended := context.WithoutCancel(ctx)
+			if err := exec.Cancel(ended, id); err != nil {
+				return err
+			}
+			if err := exec.Wait(ended, id); err != nil {
+				return err
+			}
+			break
+		}
+	}
+	show.end()
+	err := collectRuns(s, []*folder.Run{run}, collectOptions{format: "markdown"})
+	if ctx.Err() != nil {
+		s.hintf("go on with: cpbench run --run %s", shellWord(shortPath(run.Dir)))
+		return errInterrupted
+	}
+	if show.failed > 0 {
+		s.hintf("%s ended with an error; see %s", countText(show.failed, "task"), shortPath(run.LogsDir()))
+	}
+	return err
+}
+
+// progress shows how far a run is: a bar on a terminal, else a line for each task.
+type progress struct {
+	voice
+	bar                 *progressbar.ProgressBar
+	total, done, failed int
+}
+
+func newProgress(s *streams, total int) *progress {
+	p := &progress{voice: s.voice, total: total}
+	if isTerminal(s.err) && total > 0 {
+		p.bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(s.err), progressbar.OptionSetDescription("cpbench: tasks"),
+			progressbar.OptionShowCount(), progressbar.OptionSetWidth(30), progressbar.OptionSetElapsedTime(true), progressbar.OptionClearOnFinish())
+		p.bar.RenderBlank() //nolint:errcheck // a bar that cannot be drawn is no reason to stop
+	}
+	return p
+}
+
+// task is told of every change of a task, one at a time.
+func (p *progress) task(index int, st slurm.TaskState) {
+	if !st.State.Ended() {
+		return
+	}
+	p.done++
+	if st.State == slurm.Failed {
+		p.failed++
+	}
+	if p.bar != nil {
+		p.bar.Add(1) //nolint:errcheck // see above
+		return
+	}
+	p.sayf("task %d: %s (%d of %d)", index, st.State, p.done, p.total)
+}
+
+func (p *progress) end() {
+	if p.bar != nil {
+		p.bar.Finish() //nolint:errcheck // see above
+	}
+}
+
+// isTerminal reports whether a person sees what is written to w.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// shellWord quotes a path for a line to type.
+func shellWord(path string) string {
+	q, err := slurm.ShellWord(path)
+	if err != nil {
+		return fmt.Sprintf("%q", path)
+	}
+	return q
+}

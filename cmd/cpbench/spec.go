@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"cpbench/plan"
+	"cpbench/plan/folder"
+	"cpbench/slurm"
+	"cpbench/worker"
+)
+
+// runsDir is where runs are kept unless --runs says otherwise.
+const runsDir = "cpbench-runs"
+
+// source is a spec that was read, with the plan that was made of it.
+type source struct {
+	path string // absolute
+	text []byte
+	plan *plan.Plan
+	sum  plan.Summary
+}
+
+// request says how a spec is to be planned.
+type request struct {
+	path   string
+	where  string
+	extend string
+	limit  int // the site's limit on tasks in one array; 0: none
+}
+
+// load reads a spec and plans it in memory; nothing is written.
+func load(req request) (*source, error) {
+	text, err := os.ReadFile(req.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, &usageError{fmt.Sprintf("%s: no such file", req.path), "cpbench init DIR writes a sweep to start from"}
+	case err != nil:
+		return nil, &usageError{err.Error(), "name a spec, a YAML file"}
+	}
+	spec, err := plan.Load(req.path, text)
+	if err != nil {
+		return nil, err
+	}
+	abs, err := filepath.Abs(req.path)
+	if err != nil {
+		return nil, err
+	}
+	src := &source{path: abs, text: text}
+	opt := plan.Options{Source: abs, Version: version().Version, Where: req.where, MaxArraySize: req.limit}
+	if opt.Files, err = folder.HashFiles(filepath.Dir(abs), spec.Workload.Files); err != nil {
+		return nil, err
+	}
+	if req.extend != "" {
+		if err := extend(req.extend, spec, opt, &opt); err != nil {
+			return nil, err
+		}
+	}
+	if src.plan, src.sum, err = plan.New(spec, opt); err != nil {
+		var many interface{ WrappedErrors() []error }
+		if errors.As(err, &many) {
+			return nil, err
+		}
+		return nil, &usageError{err.Error(), ""}
+	}
+	return src, nil
+}
+
+// extend leaves out what a run has that measures the same: points with an equal measurement key.
+func extend(dir string, spec *plan.Spec, plain plan.Options, opt *plan.Options) error {
+	old, err := folder.Open(dir)
+	if err != nil {
+		return err
+	}
+	whole, _, err := plan.New(spec, plain)
+	if err != nil {
+		return err
+	}
+	if whole.Key != old.Plan.Key {
+		return &hinted{
+			fmt.Errorf("run %s measures something else: workload, set-up, environment or files differ", old.Name()),
+			"plan without --extend",
+		}
+	}
+	have := map[string]map[int]bool{}
+	for i := range old.Plan.Arrays {
+		tasks, err := old.Tasks(i)
+		if err != nil {
+			return err
+		}
+		for _, t := range tasks {
+			for _, p := range t.Pairs {
+				if p.Case != "" && whole.CaseKey != old.Plan.CaseKey {
+					continue
+				}
+				if have[p.ID] == nil {
+					have[p.ID] = map[int]bool{}
+				}
+				have[p.ID][p.Repeat] = true
+			}
+		}
+	}
+	opt.Extends = old.Name()
+	opt.Have = func(point string, repeat int) bool { return have[point][repeat] }
+	return nil
+}
+
+// freeze writes the run folder with the first script of every array.
+func freeze(src *source, runs string) (*folder.Run, error) {
+	binary, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	run, err := folder.Create(runs, time.Now(), src.plan, src.text, binary)
+	if err != nil {
+		return nil, err
+	}
+	for i := range run.Plan.Arrays {
+		_, _, err := run.AddScript(i, func(attempt int) ([]byte, error) {
+			return slurm.Script(slurm.Job{Run: run, Array: i, Attempt: attempt})
+		})
+		if err != nil {
+			return nil, errors.Join(err, os.RemoveAll(run.Dir))
+		}
+	}
+	return run, nil
+}
+
+// check renders the scripts of a plan without writing anything, so that a mistake in them shows.
+func check(src *source) error {
+	run := &folder.Run{Dir: filepath.Join(filepath.Dir(src.path), runsDir, src.plan.Name), Plan: src.plan}
+	for i := range src.plan.Arrays {
+		a := &src.plan.Arrays[i]
+		a.Lengths = make([]int, len(a.Tasks))
+		if _, err := slurm.Script(slurm.Job{Run: run, Array: i, Attempt: 1}); err != nil {
+			return &usageError{src.path + ": " + err.Error(), ""}
+		}
+	}
+	return nil
+}
+
+// describe tells what a plan holds.
+func describe(v voice, src *source) {
+	points := countText(src.sum.Points, "point")
+	if src.sum.Cases > 0 {
+		points += " and " + countText(src.sum.Cases, "search")
+	}
+	tasks := 0
+	var cost plan.Cost
+	for i := range src.plan.Arrays {
+		c := src.plan.Arrays[i].Cost()
+		tasks += c.Tasks
+		cost.NodeSecs += c.NodeSecs
+		cost.GPUSecs += c.GPUSecs
+	}
+	v.sayf("%s: %s, %s: %s in %s and %s; at most %s", src.plan.Name, points, countText(src.plan.Spec.Repeats, "repeat"),
+		countText(src.sum.Pairs, "execution"), countText(tasks, "task"), countText(len(src.plan.Arrays), "array"),
+		slurm.CostText(cost.NodeSecs, cost.GPUSecs))
+	if src.sum.Had > 0 {
+		v.sayf("%s left out: run %s has them", countText(src.sum.Had, "execution"), src.plan.Select.Extends)
+	}
+	for i := range src.plan.Arrays {
+		if len(src.plan.Arrays) <= 8 {
+			v.sayf("array %d: %s, %s", i, countText(len(src.plan.Arrays[i].Tasks), "task"), slurm.ShapeText(src.plan.Arrays[i].Shape))
+		}
+	}
+	if src.sum.Merged {
+		v.sayf("%d resource shapes share the largest one: %.0f %% of what is asked for is not needed", src.sum.Shapes, 100*src.sum.Waste)
+	}
+	for _, w := range src.sum.Warnings {
+		v.warnf("%s", w)
+	}
+}
+
+func countText(n int, word string) string {
+	switch {
+	case n == 1:
+		return "1 " + word
+	case strings.HasSuffix(word, "ch"):
+		word += "e"
+	}
+	return fmt.Sprintf("%d %ss", n, word)
+}
+
+// siteLimit asks the cluster for its limit on tasks in one array, unless the spec states it.
+func siteLimit(ctx context.Context, v voice) int {
+	n, err := slurm.MaxArraySize(ctx)
+	if err != nil {
+		v.sayf("no limit on the tasks of an array is known: %v", err)
+		return 0
+	}
+	return n
+}
+
+// pending lists the tasks of an array with a pair that needs an attempt: for lack of a good end, or because its
+// outcome is to be run again.
+func pending(run *folder.Run, array int, again []string) ([]int, error) {
+	tasks, err := run.Tasks(array)
+	if err != nil {
+		return nil, err
+	}
+	var out []int
+	for _, t := range tasks {
+		for _, p := range t.Pairs {
+			last, err := worker.Last(run, p)
+			if err != nil {
+				return nil, err
+			}
+			missing := last == nil || !last.Outcome.Done()
+			if len(again) > 0 {
+				missing = last != nil && worker.Again(last.Outcome, again)
+			}
+			if missing {
+				out = append(out, t.Index)
+				break
+			}
+		}
+	}
+	return out, nil
+}

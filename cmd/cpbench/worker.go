@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"cpbench/plan/folder"
+	"cpbench/worker"
+	"cpbench/worker/model"
+	"cpbench/worker/model/reference"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
+)
+
+// workloads names the package of each kind.
+var workloads = map[string]worker.Workload{
+	"model": model.Open,
+}
+
+// workerOptions are what the script gives a worker.
+type workerOptions struct {
+	plan, digest, setup, again string
+	array, attempt, task       int
+}
+
+func workerCommand(s *streams) *cli.Command {
+	o := &workerOptions{}
+	return &cli.Command{
+		Name:   "worker",
+		Usage:  "run one task of a plan; the scripts call it",
+		Hidden: true,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "plan", Usage: "the run's plan.json", Required: true, Destination: &o.plan},
+			&cli.StringFlag{Name: "digest", Usage: "of the plan that the script was written for", Required: true, Destination: &o.digest},
+			&cli.IntFlag{Name: "array", Required: true, Destination: &o.array},
+			&cli.IntFlag{Name: "attempt", Required: true, Destination: &o.attempt},
+			&cli.IntFlag{Name: "task", Required: true, Destination: &o.task},
+			&cli.StringFlag{Name: "again", Usage: "outcome to run again although it is done", Destination: &o.again},
+			&cli.StringFlag{Name: "setup-failed", Usage: "LINE:RC of the set-up line that failed", Destination: &o.setup},
+		},
+		OnUsageError: usageFault,
+		Action: func(c *cli.Context) error {
+			ctx, stop := untilSignalled(c.Context)
+			defer stop()
+			return runWorker(ctx, s, o)
+		},
+	}
+}
+
+func runWorker(ctx context.Context, s *streams, o *workerOptions) error {
+	run, err := folder.Open(filepath.Dir(o.plan))
+	if err != nil {
+		return err
+	}
+	kind := run.Plan.Spec.Workload.Kind
+	cfg := worker.Config{
+		Run: run, Digest: o.digest, Array: o.array, Index: o.task, Attempt: o.attempt, Setup: o.setup,
+		Workload: workloads[kind], Version: version().Version,
+	}
+	if o.again != "" {
+		cfg.Again = []string{o.again}
+	}
+	if o.array >= 0 && o.array < len(run.Plan.Arrays) {
+		cfg.Alloc = allocation(os.Getenv, time.Duration(run.Plan.Arrays[o.array].Seconds)*time.Second)
+	}
+	s.sayf("run %s, array %d, task %d, attempt %d", run.Name(), o.array, o.task, o.attempt)
+	return worker.Run(ctx, cfg)
+}
+
+// untilSignalled ends the context, with worker.ErrSignal as its cause, at the first TERM, INT or USR2. Slurm sends
+// USR2 some time before the limit; it is not USR1 because NCCL takes that. Later signals change nothing: the worker
+// is on its way out already.
+func untilSignalled(parent context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGUSR2)
+	go func() {
+		select {
+		case <-signals:
+			cancel(worker.ErrSignal)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// allocation maps Slurm's environment to what a worker knows of its allocation. limit is the time that was asked for;
+// older Slurms do not tell when the job will end, so it is the present plus that.
+func allocation(getenv func(string) string, limit time.Duration) worker.Allocation {
+	number := func(name string) int {
+		n, err := strconv.Atoi(getenv(name))
+		if err != nil {
+			return 0
+		}
+		return n
+	}
+	a := worker.Allocation{
+		Restart: number("SLURM_RESTART_COUNT"), Partition: getenv("SLURM_JOB_PARTITION"), Nodes: getenv("SLURM_JOB_NODELIST"),
+		Count: number("SLURM_ARRAY_TASK_COUNT"),
+	}
+	if getenv("SLURM_JOB_ID") == "" {
+		return a // not under Slurm
+	}
+	a.Job = getenv("SLURM_JOB_ID")
+	if array := getenv("SLURM_ARRAY_JOB_ID"); array != "" {
+		a.Job = array + "_" + getenv("SLURM_ARRAY_TASK_ID") // of a task, always this form: the last one has the array's own id
+	}
+	if end := number("SLURM_JOB_END_TIME"); end > 0 {
+		a.End = time.Unix(int64(end), 0)
+	} else {
+		a.End = time.Now().Add((limit + time.Minute - 1).Truncate(time.Minute)) // Slurm rounds up to minutes
+	}
+	return a
+}
+
+// referenceRank is one rank of the built-in reference model.
+func referenceRank(ctx context.Context, args []string, errs io.Writer) int {
+	return reference.Main(ctx, args, errs)
+}
