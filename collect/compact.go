@@ -146,8 +146,8 @@ func (x *Execution) brief() *result.Result {
 func (s *Set) Facts(key string) (values []string, lack int) {
 	seen := map[string]bool{}
 	for _, p := range s.Pairs {
-		if p.Result == nil {
-			continue
+		if p.Result == nil || p.Result.Outcome == catalogue.Skipped {
+			continue // nothing ran that could have told
 		}
 		found := false
 		for _, id := range p.Result.facts {

@@ -9,9 +9,10 @@ import "context"
 // directives. slurmtest.TestExecutor is the contract in code.
 type Executor interface {
 	// Submit hands the script over and returns the id under which the array is known from now on. It fails
-	// without having started anything: no half of an array ever runs.
+	// without having started anything, but for ErrNoAnswer, which leaves that open: no half of an array ever runs.
 	Submit(ctx context.Context, script []byte) (id string, err error)
-	// Tasks reports every task of the array by its index. A task that is not yet known is left out.
+	// Tasks reports every task of the array by its index, and a job that is no array as index 0. A task that is not
+	// yet known, or no longer, is left out.
 	Tasks(ctx context.Context, id string) (map[int]TaskState, error)
 	// Cancel ends the whole array: TERM first, KILL later. Cancelling twice, or an array that has ended, is no error.
 	Cancel(ctx context.Context, id string) error
@@ -42,6 +43,8 @@ func (s State) Ended() bool {
 	switch s {
 	case Pending, Running, "CONFIGURING", "COMPLETING", "SUSPENDED", "REQUEUED", "REQUEUE_HOLD", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED":
 		return false
+	case Completed, Failed, Cancelled, TimedOut:
+		return true
 	}
-	return true
+	return true // words of other Slurms: NODE_FAIL, OUT_OF_MEMORY, PREEMPTED, DEADLINE, BOOT_FAIL, ...
 }

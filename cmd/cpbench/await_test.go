@@ -29,3 +29,15 @@ func awaitCommand(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	ts.Fatalf("%q never came into %s", args[1], args[0])
 }
+
+// idleCommand waits until squeue shows no job any more.
+func idleCommand(ts *testscript.TestScript, _ bool, _ []string) {
+	deadline := time.Now().Add(2 * time.Minute)
+	for tick := time.NewTicker(20 * time.Millisecond); time.Now().Before(deadline); <-tick.C {
+		ts.Check(ts.Exec("squeue", "-h", "-r", "-O", "State:20"))
+		if ts.ReadFile("stdout") == "" {
+			return
+		}
+	}
+	ts.Fatalf("the queue has not emptied")
+}

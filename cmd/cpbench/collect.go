@@ -32,7 +32,7 @@ cpbench collect RUN OTHER --format csv     # runs that measure the same`,
 		Description: "Writes table.md, table.csv and raw.csv into the (first) run folder and the table to stdout. Works at any time:\nwhat has no result yet is listed with its reason. Exit code 3: some points have no good result.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the table to `FILE` as well, with its raw data beside it; CSV if it ends in .csv", Destination: &o.out},
-			&cli.StringFlag{Name: "format", Usage: "of the table on stdout: markdown, csv or raw", Value: "markdown", Destination: &o.format},
+			&cli.StringFlag{Name: "format", Usage: "of the table on stdout: text, markdown, csv or raw", Value: "text", Destination: &o.format},
 			&cli.StringFlag{Name: "runs", Usage: "look for the newest run in `DIR`", Value: runsDir, Destination: &o.runs},
 		},
 		OnUsageError: usageFault,
@@ -69,11 +69,11 @@ func openRuns(s *streams, o *collectOptions, dirs []string) ([]*folder.Run, erro
 // collectRuns makes the table, writes it into the first run and to stdout, and says what is missing.
 func collectRuns(s *streams, runs []*folder.Run, o collectOptions) error {
 	write := map[string]func(*table.Table, io.Writer) error{
-		"markdown": (*table.Table).WriteMarkdown, "csv": (*table.Table).WriteCSV, "raw": (*table.Table).WriteRaw,
+		"text": (*table.Table).WriteText, "markdown": (*table.Table).WriteMarkdown, "csv": (*table.Table).WriteCSV, "raw": (*table.Table).WriteRaw,
 	}
 	print, ok := write[o.format]
 	if !ok {
-		return &usageError{fmt.Sprintf("unknown format %q", o.format), "choose from csv, markdown, raw"}
+		return &usageError{fmt.Sprintf("unknown format %q", o.format), "choose from text, markdown, csv, raw"}
 	}
 	set, err := collect.Load(runs)
 	if err != nil {

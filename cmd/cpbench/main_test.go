@@ -35,9 +35,9 @@ func runScripts(t *testing.T, dir string, setup func(*testscript.Env) error) {
 		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
-		Dir:                 dir,
-		RequireUniqueNames:  true,
-		UpdateScripts:       *update,
+		Dir:                dir,
+		RequireUniqueNames: true,
+		UpdateScripts:      *update,
 		Setup: func(env *testscript.Env) error {
 			state := filepath.Join(env.WorkDir, ".slurm")
 			env.Setenv("CPBENCH_FAKE_SLURM", state)
@@ -53,6 +53,7 @@ func runScripts(t *testing.T, dir string, setup func(*testscript.Env) error) {
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"glob":    globCommand,
 			"await":   awaitCommand,
+			"idle":    idleCommand,
 			"replace": replaceCommand,
 		},
 	})

@@ -108,13 +108,13 @@ func planSpec(ctx context.Context, s *streams, o *planOptions, path string) erro
 	s.sayf("run %s", shortPath(run.Dir))
 	warnOverrides(s.voice)
 	if len(run.Plan.Arrays) > 1 {
-		return severalArrays(s, run, src.sum)
+		return severalArrays(run, src.sum)
 	}
 	return printScript(s, run, o)
 }
 
 // severalArrays says what to do with arrays that do not fit one pipe; nothing goes to stdout.
-func severalArrays(s *streams, run *folder.Run, sum plan.Summary) error {
+func severalArrays(run *folder.Run, sum plan.Summary) error {
 	why := sum.Why
 	if why == "" {
 		why = "the site allows fewer tasks in one array"
@@ -190,10 +190,11 @@ func planAgain(s *streams, o *planOptions) error {
 	if o.onlyFailed != "" {
 		again = []string{o.onlyFailed}
 	}
-	tasks, err := pending(run, array, again)
+	left, err := pending(run, again)
 	if err != nil {
 		return err
 	}
+	tasks := left[array]
 	if len(tasks) == 0 {
 		return &hinted{fmt.Errorf("array %d of run %s has no such task", array, run.Name()), "cpbench collect shows what there is"}
 	}
@@ -227,11 +228,11 @@ func printPoints(s *streams, p *plan.Plan) error {
 	for _, a := range p.Axes {
 		head = append(head, a.Name)
 	}
-	fmt.Fprintln(w, strings.Join(append(head, "point"), "\t")) //nolint:errcheck // Flush reports it
+	fmt.Fprintln(w, strings.Join(append(head, "point"), "\t"))
 	for _, a := range p.Arrays {
 		for _, t := range a.Tasks {
 			for _, pair := range t.Pairs {
-				fmt.Fprintf(w, "%d\t%d\t%d\t%s\t%s\n", t.Array, t.Index, pair.Repeat, strings.Join(pair.Values, "\t"), pair.ID) //nolint:errcheck // Flush reports it
+				fmt.Fprintf(w, "%d\t%d\t%d\t%s\t%s\n", t.Array, t.Index, pair.Repeat, strings.Join(pair.Values, "\t"), pair.ID)
 			}
 		}
 	}

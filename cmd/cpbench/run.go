@@ -98,12 +98,12 @@ func runAgain(ctx context.Context, s *streams, o *runOptions) error {
 	if err := os.MkdirAll(run.LogsDir(), 0o755); err != nil {
 		return err
 	}
+	left, err := pending(run, nil)
+	if err != nil {
+		return err
+	}
 	var jobs []job
-	for i := range run.Plan.Arrays {
-		tasks, err := pending(run, i, nil)
-		if err != nil {
-			return err
-		}
+	for i, tasks := range left {
 		if len(tasks) == 0 {
 			continue
 		}
@@ -157,7 +157,7 @@ func runHere(ctx context.Context, s *streams, o *runOptions, run *folder.Run, jo
 		}
 	}
 	show.end()
-	err := collectRuns(s, []*folder.Run{run}, collectOptions{format: "markdown"})
+	err := collectRuns(s, []*folder.Run{run}, collectOptions{format: "text"})
 	if ctx.Err() != nil {
 		s.hintf("go on with: cpbench run --run %s", shellWord(shortPath(run.Dir)))
 		return errInterrupted
@@ -179,7 +179,7 @@ func newProgress(s *streams, total int) *progress {
 	p := &progress{voice: s.voice, total: total}
 	if isTerminal(s.err) && total > 0 {
 		p.bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(s.err), progressbar.OptionSetDescription("cpbench: tasks"),
-			progressbar.OptionShowCount(), progressbar.OptionSetWidth(30), progressbar.OptionSetElapsedTime(true), progressbar.OptionClearOnFinish())
+			progressbar.OptionShowCount(), progressbar.OptionSetWidth(30), progressbar.OptionSetElapsedTime(true), progressbar.OptionSetPredictTime(false), progressbar.OptionClearOnFinish())
 		p.bar.RenderBlank() //nolint:errcheck // a bar that cannot be drawn is no reason to stop
 	}
 	return p

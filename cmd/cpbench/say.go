@@ -27,7 +27,7 @@ const (
 type voice struct{ w io.Writer }
 
 func (v voice) sayf(format string, args ...any) {
-	fmt.Fprintf(v.w, "cpbench: "+format+"\n", args...) //nolint:errcheck // nobody is left to tell
+	fmt.Fprintf(v.w, "cpbench: "+format+"\n", args...) // nobody is left to tell of an error
 }
 
 func (v voice) warnf(format string, args ...any) { v.sayf("warning: "+format, args...) }

@@ -7,9 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"cpbench/collect"
 	"cpbench/plan"
 	"cpbench/plan/folder"
 	"cpbench/slurm"
@@ -198,29 +200,27 @@ func siteLimit(ctx context.Context, v voice) int {
 	return n
 }
 
-// pending lists the tasks of an array with a pair that needs an attempt: for lack of a good end, or because its
-// outcome is to be run again.
-func pending(run *folder.Run, array int, again []string) ([]int, error) {
-	tasks, err := run.Tasks(array)
+// pending lists the tasks of each array with a pair that needs an attempt: for lack of a good end, or, if again is
+// not empty, because its outcome is to be run again.
+func pending(run *folder.Run, again []string) ([][]int, error) {
+	set, err := collect.Load([]*folder.Run{run})
 	if err != nil {
 		return nil, err
 	}
-	var out []int
-	for _, t := range tasks {
-		for _, p := range t.Pairs {
-			last, err := worker.Last(run, p)
-			if err != nil {
-				return nil, err
-			}
-			missing := last == nil || !last.Outcome.Done()
-			if len(again) > 0 {
-				missing = last != nil && worker.Again(last.Outcome, again)
-			}
-			if missing {
-				out = append(out, t.Index)
-				break
-			}
+	tasks := make([][]int, len(run.Plan.Arrays))
+	for i := range set.Pairs {
+		p := &set.Pairs[i]
+		needs := p.Result == nil || !p.Result.Outcome.Done()
+		if len(again) > 0 {
+			needs = p.Result != nil && worker.Again(p.Result.Outcome, again)
+		}
+		if needs {
+			tasks[p.Array] = append(tasks[p.Array], p.Task)
 		}
 	}
-	return out, nil
+	for i := range tasks {
+		slices.Sort(tasks[i])
+		tasks[i] = slices.Compact(tasks[i])
+	}
+	return tasks, nil
 }

@@ -83,13 +83,26 @@ func (r *Row) footnotes() string {
 	return strings.Join(marks, " ")
 }
 
+// writeTable aligns the columns, so that the source is a table to the eye as well.
 func writeTable(b *bytes.Buffer, columns []column, rows []Row) {
-	for _, c := range columns {
-		b.WriteString("| " + cell(c.title) + " ")
+	grid := make([][]string, len(rows))
+	width := make([]int, len(columns))
+	for i, c := range columns {
+		width[i] = len([]rune(cell(c.title)))
+	}
+	for j := range rows {
+		for i, c := range columns {
+			text := cell(c.cell(&rows[j]))
+			grid[j] = append(grid[j], text)
+			width[i] = max(width[i], len([]rune(text)))
+		}
+	}
+	for i, c := range columns {
+		b.WriteString("| " + pad(cell(c.title), width[i], c.right) + " ")
 	}
 	b.WriteString("|\n")
-	for _, c := range columns {
-		dashes := strings.Repeat("-", max(len([]rune(cell(c.title)))+1, 3))
+	for i, c := range columns {
+		dashes := strings.Repeat("-", max(width[i]+1, 3))
 		if c.right {
 			b.WriteString("|" + dashes + ":")
 		} else {
@@ -97,19 +110,20 @@ func writeTable(b *bytes.Buffer, columns []column, rows []Row) {
 		}
 	}
 	b.WriteString("|\n")
-	for i := range rows {
-		for _, c := range columns {
-			text := cell(c.cell(&rows[i]))
-			pad := strings.Repeat(" ", max(len([]rune(cell(c.title)))-len([]rune(text)), 0))
-			if c.right {
-				text = pad + text
-			} else {
-				text += pad
-			}
-			b.WriteString("| " + text + " ")
+	for _, line := range grid {
+		for i, text := range line {
+			b.WriteString("| " + pad(text, width[i], columns[i].right) + " ")
 		}
 		b.WriteString("|\n")
 	}
+}
+
+func pad(text string, width int, right bool) string {
+	blanks := strings.Repeat(" ", max(width-len([]rune(text)), 0))
+	if right {
+		return blanks + text
+	}
+	return text + blanks
 }
 
 func (t *Table) writeNotes(b *bytes.Buffer) {

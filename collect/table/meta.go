@@ -31,7 +31,7 @@ func (t *Table) Meta() []Field {
 		{"Mode", w.Mode},
 		{"dtype", cmpOr(w.DType, "not given")},
 		{"Statistic", statistic},
-		{"Steps", fmt.Sprintf("at least %d for warm-up, %d timed; %d repeats, order %s", w.Warmup, w.Iterations, t.Plan.Spec.Repeats, t.Plan.Spec.Order)},
+		{"Steps", fmt.Sprintf("at least %d for warm-up, %d timed; %s, order %s", w.Warmup, w.Iterations, repeats(t.Plan.Spec.Repeats), t.Plan.Spec.Order)},
 		{"Hosts", t.fact("host", unknown)},
 	}
 	for _, f := range []struct{ name, key string }{
@@ -79,7 +79,7 @@ func (t *Table) fact(key, absent string) string {
 		text += fmt.Sprintf(" and %d more", n)
 	}
 	if lack > 0 {
-		text += fmt.Sprintf(" (unknown for %d results)", lack)
+		text += fmt.Sprintf(" (unknown for %s)", results(lack))
 	}
 	return text
 }
@@ -116,4 +116,18 @@ func (t *Table) configs() string {
 		}
 	}
 	return cmpOr(strings.Join(list, ", "), unknown)
+}
+
+func repeats(n int) string {
+	if n == 1 {
+		return "1 repeat"
+	}
+	return fmt.Sprintf("%d repeats", n)
+}
+
+func results(n int) string {
+	if n == 1 {
+		return "1 result"
+	}
+	return fmt.Sprintf("%d results", n)
 }

@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"syscall"
 
 	"cpbench/plan"
@@ -208,8 +207,8 @@ func (r *Run) AddScript(array int, render func(attempt int) ([]byte, error)) ([]
 		if err != nil {
 			return nil, 0, err
 		}
-		tmp := r.path(".script-" + strconv.Itoa(os.Getpid()))
-		if err := writeFile(tmp, text); err != nil {
+		tmp, err := writeTemp(r.Dir, text)
+		if err != nil {
 			return nil, 0, err
 		}
 		err = os.Link(tmp, r.Script(array, attempt)) // unlike a rename, fails where the name is taken
@@ -221,4 +220,18 @@ func (r *Run) AddScript(array int, render func(attempt int) ([]byte, error)) ([]
 		}
 		return text, attempt, err
 	}
+}
+
+// writeTemp writes a synced file under a name of its own.
+func writeTemp(dir string, text []byte) (string, error) {
+	f, err := os.CreateTemp(dir, ".script-*")
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
+	if err != nil {
+		return "", errors.Join(err, os.Remove(f.Name()))
+	}
+	return f.Name(), nil
 }

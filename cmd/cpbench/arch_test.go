@@ -1,0 +1,149 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"cpbench/plan"
+)
+
+// layers says which packages of ours each package may reach, directly or not. docs/design.md draws it.
+var layers = map[string][]string{
+	"plan/catalogue":        {},
+	"plan/expr":             {},
+	"plan":                  {"plan/catalogue", "plan/expr"},
+	"plan/folder":           {"plan", "plan/catalogue", "plan/expr"},
+	"templates":             {},
+	"slurm":                 {"templates", "plan", "plan/folder", "plan/catalogue", "plan/expr"},
+	"slurm/local":           {"slurm", "templates", "plan", "plan/folder", "plan/catalogue", "plan/expr"},
+	"worker/result":         {"plan/catalogue"},
+	"worker/search":         {"plan/catalogue"},
+	"worker/tree":           {},
+	"worker":                {"worker/result", "plan", "plan/folder", "plan/catalogue", "plan/expr"},
+	"worker/model":          {"worker", "worker/result", "worker/search", "worker/tree", "worker/model/protocol", "plan", "plan/folder", "plan/catalogue", "plan/expr"},
+	"collect":               {"worker/result", "plan", "plan/folder", "plan/catalogue", "plan/expr", "templates"},
+	"collect/table":         {"collect", "worker/result", "plan", "plan/folder", "plan/catalogue", "plan/expr", "templates"},
+	"worker/model/protocol": {},
+}
+
+// doors says which of our packages may import a module; tests may go further.
+var doors = map[string][]string{
+	"github.com/urfave/cli/v2":           {"cmd/cpbench"},
+	"github.com/schollz/progressbar/v3":  {"cmd/cpbench"},
+	"gopkg.in/yaml.v3":                   {"plan"},
+	"github.com/expr-lang/expr":          {"plan/expr"},
+	"github.com/agext/levenshtein":       {"plan"},
+	"github.com/gocarina/gocsv":          {"collect/table"},
+	"golang.org/x/perf/benchmath":        {"collect/table"},
+	"mvdan.cc/sh/v3/syntax":              {"slurm"},
+	"github.com/hashicorp/go-multierror": {"plan", "cmd/cpbench"},
+}
+
+type goPackage struct {
+	ImportPath string
+	Imports    []string
+	Deps       []string
+	Module     *struct{ Main bool }
+}
+
+func listPackages(t *testing.T) []goPackage {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Imports,Deps,Module", "./...")
+	cmd.Dir = "../.."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pkgs []goPackage
+	for dec := json.NewDecoder(strings.NewReader(string(out))); dec.More(); {
+		var p goPackage
+		if err := dec.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		if p.Module != nil && p.Module.Main {
+			pkgs = append(pkgs, p)
+		}
+	}
+	return pkgs
+}
+
+func TestLayers(t *testing.T) {
+	t.Parallel()
+	pkgs := listPackages(t)
+	if len(pkgs) < len(layers) {
+		t.Fatalf("only %d packages were listed", len(pkgs))
+	}
+	for _, p := range pkgs {
+		name := strings.TrimPrefix(p.ImportPath, "cpbench/")
+		allowed, ok := layers[name]
+		if !ok {
+			// cmd wires everything; test suites and the sub-packages of the reference model serve one package each.
+			if !strings.HasPrefix(name, "cmd/") && name != "slurm/slurmtest" && !strings.HasPrefix(name, "worker/model/reference") {
+				t.Errorf("package %s has no place in the layers", name)
+			}
+			continue
+		}
+		for _, dep := range p.Deps {
+			if ours, ok := strings.CutPrefix(dep, "cpbench/"); ok && !slices.Contains(allowed, ours) {
+				t.Errorf("%s must not reach %s", name, ours)
+			}
+		}
+		if name == "plan" && (slices.Contains(p.Imports, "os") || slices.Contains(p.Imports, "io/fs")) {
+			t.Error("plan is pure and must not touch the disk")
+		}
+	}
+}
+
+func TestDoors(t *testing.T) {
+	t.Parallel()
+	for _, p := range listPackages(t) {
+		name := strings.TrimPrefix(p.ImportPath, "cpbench/")
+		for module, allowed := range doors {
+			if slices.Contains(p.Imports, module) && !slices.Contains(allowed, name) {
+				t.Errorf("%s imports %s, whose door is %v", name, module, allowed)
+			}
+		}
+	}
+}
+
+// TestTopLevel is the layout that users were promised.
+func TestTopLevel(t *testing.T) {
+	t.Parallel()
+	entries, err := os.ReadDir("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed := []string{"cmd", "plan", "slurm", "worker", "collect", "templates", "configs", "docs", "go.mod", "go.sum", "Makefile", "README.md", "bin", "cpbench-runs"}
+	for _, e := range entries {
+		if !slices.Contains(allowed, e.Name()) && !strings.HasPrefix(e.Name(), ".") {
+			t.Errorf("%s has no place at the top level", e.Name())
+		}
+	}
+}
+
+// TestConfigs plans every sweep that is shipped.
+func TestConfigs(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../configs/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no configs", err)
+	}
+	for _, file := range append(files, "../../templates/starter-model.yaml") {
+		src, err := load(request{path: file})
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+			continue
+		}
+		if err := check(src); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		if src.plan.Schema != plan.Schema {
+			t.Errorf("%s: schema %d", file, src.plan.Schema)
+		}
+	}
+}
