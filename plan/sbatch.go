@@ -10,7 +10,7 @@ import (
 // merely a unique beginning of one of them would be accepted by sbatch, so a misspelt one has to be found here.
 // Source: the manual page sbatch(1).
 var sbatchOptions = strings.Fields(`
-	acctg-freq batch bb bbf begin chdir cluster-constraint clusters comment-file consolidate-segments container
+	acctg-freq batch bb bbf begin chdir cluster-constraint comment-file consolidate-segments container
 	container-id container-image container-mounts container-env container-name container-workdir
 	container-writable container-mount-home container-remap-root container-entrypoint contiguous core-spec
 	cores-per-socket cpu-freq cpus-per-gpu deadline delay-boot dependency distribution export-file extra
@@ -31,7 +31,7 @@ var ownedOptions = map[string]string{
 	"partition": "slurm.partition", "account": "slurm.account", "qos": "slurm.qos", "constraint": "slurm.constraint",
 	"reservation": "slurm.reservation", "exclude": "slurm.exclude", "comment": "the run folder", "export": "env",
 	"wrap": "workload.command", "parsable": "nothing", "test-only": "`cpbench validate`", "wait": "nothing", "input": "workload.command",
-	"hetjob": "one array for each shape",
+	"hetjob": "one array for each shape", "clusters": "the cluster that sbatch talks to by default",
 }
 
 // checkSlurm finds what is wrong with the options of the queue.

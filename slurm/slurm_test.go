@@ -126,8 +126,10 @@ func TestSubmitAnswers(t *testing.T) {
 		{name: "cluster", sbatch: "echo '17;main'", want: "17"},
 		{name: "banner around it", sbatch: "echo '*** maintenance on 12 May ***'; echo 5; echo 17; echo 'have a nice day'", want: "17"},
 		{name: "banner alone", sbatch: "echo 'have a nice day'", wantErr: `no job id in its output "have a nice day"`, noAnswer: true},
-		{name: "refused", sbatch: "echo 'sbatch: error: QOSMaxSubmitJobPerUserLimit' >&2; echo 'sbatch: error: Batch job submission failed: policy' >&2; exit 1",
-			wantErr: "sbatch --parsable: exit status 1: sbatch: error: QOSMaxSubmitJobPerUserLimit; sbatch: error: Batch job submission failed: policy"},
+		{
+			name: "refused", sbatch: "echo 'sbatch: error: QOSMaxSubmitJobPerUserLimit' >&2; echo 'sbatch: error: Batch job submission failed: policy' >&2; exit 1",
+			wantErr: "sbatch --parsable: exit status 1: sbatch: error: QOSMaxSubmitJobPerUserLimit; sbatch: error: Batch job submission failed: policy",
+		},
 		{name: "long words", sbatch: "printf 'x%.0s' {1..5000} >&2; echo end >&2; exit 255", wantErr: "exit status 255: ...xxx"},
 		{name: "late reply", sbatch: "echo 'sbatch: error: Batch job submission failed: Socket timed out on send/recv operation' >&2; exit 1", wantErr: "Socket timed out", noAnswer: true},
 		{name: "killed", sbatch: "kill -KILL $$", wantErr: "signal: killed", noAnswer: true},

@@ -45,34 +45,45 @@ func ParseHeader(script []byte) (Header, error) {
 
 // options are the spellings of what Header keeps.
 var options = []struct{ long, short string }{
-	{"--array", "-a"}, {"--job-name", "-J"}, {"--output", "-o"}, {"--open-mode", ""},
+	{"--array", "-a"}, {"--job-name", "-J"}, {"--output", "-o"}, {"--open-mode", ""}, // which has no short one
 }
 
 // set takes the words of one line.
 func (h *Header) set(list []string) error {
-	for i := 0; i < len(list); i++ {
-		for _, option := range options {
-			value, found := strings.CutPrefix(list[i], option.long+"=")
-			if !found && option.short != "" && !strings.HasPrefix(list[i], "--") {
-				value, found = strings.CutPrefix(list[i], option.short)
+	for len(list) > 0 {
+		name, value, apart := match(list[0])
+		list = list[1:]
+		if apart {
+			if len(list) == 0 {
+				return fmt.Errorf("option %s requires an argument", name)
 			}
-			if !found && list[i] != option.long {
-				continue
-			}
-			if list[i] == option.long || list[i] == option.short {
-				i++
-				if i == len(list) {
-					return fmt.Errorf("option %s requires an argument", option.long)
-				}
-				value = list[i]
-			}
-			if err := h.option(option.long, value); err != nil {
-				return err
-			}
-			break
+			value, list = list[0], list[1:]
+		}
+		if name == "" {
+			continue
+		}
+		if err := h.option(name, value); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// match finds the option that a word sets, and its value unless that stands apart in the next word.
+func match(word string) (name, value string, apart bool) {
+	for _, option := range options {
+		if word == option.long || word == option.short {
+			return option.long, "", true
+		}
+		if value, found := strings.CutPrefix(word, option.long+"="); found {
+			return option.long, value, false
+		}
+		value, found := strings.CutPrefix(word, option.short)
+		if found && option.short != "" {
+			return option.long, value, false
+		}
+	}
+	return "", "", false
 }
 
 func (h *Header) option(name, value string) error {

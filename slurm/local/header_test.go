@@ -15,8 +15,10 @@ func TestParseHeader(t *testing.T) {
 		want        Header
 	}{
 		{"none", "", Header{}},
-		{"long", "#SBATCH --array=0-1%1 --job-name=\"a b\"\n#SBATCH --output=\"it's %A\" # say where\n#SBATCH --open-mode=append\n",
-			Header{Name: "a b", Indices: []int{0, 1}, Throttle: 1, Output: "it's %A", AppendMode: true}},
+		{
+			"long", "#SBATCH --array=0-1%1 --job-name=\"a b\"\n#SBATCH --output=\"it's %A\" # say where\n#SBATCH --open-mode=append\n",
+			Header{Name: "a b", Indices: []int{0, 1}, Throttle: 1, Output: "it's %A", AppendMode: true},
+		},
 		{"short", "#SBATCH -a 2 -J x\n#SBATCH -oy\n", Header{Name: "x", Indices: []int{2}, Output: "y"}},
 		{"apart", "#SBATCH --array 1,3 --output out --open-mode truncate\n", Header{Indices: []int{1, 3}, Output: "out"}},
 		{"last one wins", "#SBATCH --output=a --array=1\n#SBATCH -o b --array=2\n#SBATCH --open-mode=a\n#SBATCH --open-mode=t\n", Header{Indices: []int{2}, Output: "b"}},

@@ -19,7 +19,13 @@ import (
 	"cpbench/slurm/slurmtest"
 )
 
-func TestMain(m *testing.M) { os.Exit(slurmtest.Main(m)) }
+func TestMain(m *testing.M) {
+	// Not /dev/null as under go test, or a task that inherits stdin would go unnoticed.
+	if in, _, err := os.Pipe(); err == nil {
+		os.Stdin = in
+	}
+	os.Exit(slurmtest.Main(m))
+}
 
 func TestExecutor(t *testing.T) {
 	t.Parallel()

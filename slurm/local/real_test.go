@@ -67,24 +67,26 @@ func jobName(t *testing.T, cluster *slurmtest.Cluster, script string) (string, e
 func TestRealOutputNames(t *testing.T) {
 	t.Parallel()
 	cluster := slurmtest.Shared(t)
+	type pair struct{ directives, here, there string }
+	var pairs []pair
 	for _, pattern := range []string{
-		"x %a", "%%A %%%a %%%%a", "%4a %0a %12a", "%x", "%10x", "$HOME ~ %q 5%", `back\\slash %a`, `a\\\\b %a`, `end\\\\`, `\%a`, `'"it's"'`,
+		"x %a", "%%A %%%a %%%%a", "%4a %0a %12a", "%x", "%10x", "$HOME ~ %q 5%", `back\\slash %a`, `a\\\\b %a`, `end\\\\`, `\%a`, `'\"it's\"'`,
 	} {
 		for _, more := range []string{" --job-name=\"a b\"", ""} {
-			t.Run(pattern+more, func(t *testing.T) {
-				t.Parallel()
-				rest := "#SBATCH --output=\"" + strings.ReplaceAll(pattern, `"`, `\"`) + "\"\ntrue\n"
-				here, there := t.TempDir(), t.TempDir()
-				run(t, &local.Executor{Dir: here}, "--array=7"+more, rest)
-				sbatch := cluster.Command("sbatch")
-				sbatch.Dir, sbatch.Stdin = there, strings.NewReader("#!/bin/bash\n#SBATCH --array=7"+more+"\n"+rest)
-				if out, err := sbatch.CombinedOutput(); err != nil {
-					t.Fatalf("%v: %s", err, out)
-				}
-				if want, got := waitForFile(t, there), waitForFile(t, here); got != want {
-					t.Errorf("Slurm writes %q, this executor %q", want, got)
-				}
-			})
+			directives := "--array=7" + more + " --output=\"" + pattern + "\""
+			p := pair{directives, t.TempDir(), t.TempDir()}
+			sbatch := cluster.Command("sbatch")
+			sbatch.Dir, sbatch.Stdin = p.there, strings.NewReader("#!/bin/bash\n#SBATCH "+directives+"\ntrue\n")
+			if out, err := sbatch.CombinedOutput(); err != nil {
+				t.Fatalf("%s: %v: %s", directives, err, out)
+			}
+			pairs = append(pairs, p)
+		}
+	}
+	for _, p := range pairs {
+		run(t, &local.Executor{Dir: p.here}, p.directives, "true")
+		if want, got := waitForFile(t, p.there), waitForFile(t, p.here); got != want {
+			t.Errorf("%s: Slurm writes %q, this executor %q", p.directives, want, got)
 		}
 	}
 }

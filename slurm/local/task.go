@@ -47,7 +47,7 @@ func (a *Array) launch(index int) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer out.Close() //nolint:errcheck // the task writes through its own descriptor
+	defer out.Close()
 	cmd := exec.Command("bash", a.Script)
 	cmd.Dir = a.Dir
 	cmd.Env = a.environment(index)

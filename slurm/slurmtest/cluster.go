@@ -122,7 +122,7 @@ func (c *Cluster) up(opts Options) error {
 	if err != nil {
 		return err
 	}
-	defer lock.Close() //nolint:errcheck // closing a file nothing was written to; it gives the lock back
+	defer lock.Close()
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		return fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}

@@ -113,7 +113,7 @@ func signalKeeper(job string, patience time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("process %d of %s: %w", pid, job, err)
 	}
-	defer unix.Close(handle) //nolint:errcheck // a handle that was only looked through
+	defer unix.Close(handle)
 	// The handle keeps the process apart from any that gets its number; the arguments show that it is the right one.
 	arguments, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil || !strings.Contains(string(arguments), keepOption+"\x00"+job+"\x00") {

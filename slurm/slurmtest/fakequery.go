@@ -108,7 +108,7 @@ func printTasks(dir string, all bool, columns []string) error {
 			}
 			row.WriteString(value + suffix)
 		}
-		fmt.Println(row.String())
+		printf("%s", row.String())
 	}
 	return nil
 }
@@ -145,7 +145,7 @@ func scontrol(args []string) int {
 	if strings.Join(args, " ") != "show config" {
 		return errorf("scontrol: this is a fake, and does not know how to answer %s", strings.Join(args, " "))
 	}
-	fmt.Printf("MaxArraySize            = %d\n", maxArraySize())
+	printf("MaxArraySize            = %d", maxArraySize())
 	return 0
 }
 

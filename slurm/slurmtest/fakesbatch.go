@@ -30,6 +30,9 @@ const (
 	fakeKill   = 2 * time.Second // KillWait
 )
 
+// printf prints one line of a fake's answer.
+func printf(format string, args ...any) { fmt.Fprintf(os.Stdout, format+"\n", args...) }
+
 // errorf prints one line the way Slurm's commands do, and returns their exit status.
 func errorf(format string, args ...any) int {
 	fmt.Fprintf(os.Stderr, format+"\n", args...)
@@ -72,9 +75,9 @@ func sbatch(args []string) int {
 	switch {
 	case status != 0:
 	case *parsable:
-		fmt.Println(id)
+		printf("%d", id)
 	default:
-		fmt.Println("Submitted batch job", id)
+		printf("Submitted batch job %d", id)
 	}
 	return status
 }
@@ -165,7 +168,7 @@ func startKeeper(job string) error {
 	if err != nil {
 		return err
 	}
-	defer complaints.Close() //nolint:errcheck // the keeper writes it, through its own descriptor
+	defer complaints.Close()
 	keeper := &exec.Cmd{Path: self, Args: []string{"sbatch", keepOption, job}, Stderr: complaints}
 	keeper.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	ready, err := keeper.StdoutPipe()

@@ -1,8 +1,9 @@
 #!/bin/bash
-# Installs what the private test cluster needs on Debian 12, as root; quick when all is there.
+# Installs what the tests need beside Go on Debian 12, as root: a Slurm for the private test cluster, and shellcheck.
+# Quick when all is there.
 # usage: install.sh [accounting]
 set -euo pipefail
-pkgs=(slurm-wlm slurm-client munge iproute2 util-linux)
+pkgs=(slurm-wlm slurm-client munge iproute2 util-linux shellcheck)
 case ${1:-} in
 '') ;;
 accounting) pkgs+=(slurmdbd slurm-wlm-mysql-plugin mariadb-server mariadb-client) ;;

@@ -25,7 +25,12 @@ type runner struct{ m *testing.M }
 
 func (r runner) Run() int { return slurmtest.Main(r.m) }
 
-func TestMain(m *testing.M) { testscript.Main(runner{m}, slurmtest.Commands()) }
+func TestMain(m *testing.M) {
+	if os.Getenv("CPBENCH_TEST_REQUIRE_NOW") != "" {
+		os.Exit(slurmtest.Main(m)) // the child of TestRequire, which may not read the files that testscript copies
+	}
+	testscript.Main(runner{m}, slurmtest.Commands())
+}
 
 func TestFakesInScripts(t *testing.T) {
 	t.Parallel()
@@ -196,40 +201,44 @@ func TestNodeCrash(t *testing.T) {
 	t.Parallel()
 	cluster := slurmtest.Start(t, slurmtest.Options{Nodes: 1})
 	executor := &slurm.Slurm{Bin: cluster.Bin, Env: cluster.Env(), Dir: t.TempDir()}
-	for range 2 {
-		if _, err := executor.Submit(t.Context(), []byte("#!/bin/bash\n#SBATCH --output=ran\necho ran\n")); err != nil {
+	runOne(t, executor)
+	for _, verb := range []string{"crash", "start"} {
+		if err := cluster.Node(verb, "n1"); err != nil {
 			t.Fatal(err)
-		}
-		await(t, executor.Dir+"/ran")
-		if err := os.Remove(executor.Dir + "/ran"); err != nil {
-			t.Fatal(err)
-		}
-		for _, verb := range []string{"crash", "start"} {
-			if err := cluster.Node(verb, "n1"); err != nil {
-				t.Fatal(err)
-			}
 		}
 	}
+	runOne(t, executor)
 	if err := cluster.Node("explode", "n1"); err == nil || !strings.Contains(err.Error(), "unknown command explode") {
 		t.Errorf("Node(explode): %v", err)
 	}
 }
 
-// await waits for a file that is not empty.
-func await(t *testing.T, path string) {
+// runOne runs a job and waits for its end.
+func runOne(t *testing.T, executor slurm.Executor) {
 	t.Helper()
+	id, err := executor.Submit(t.Context(), []byte("#!/bin/bash\n#SBATCH --output=/dev/null\ntrue\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	tick := time.NewTicker(30 * time.Millisecond)
 	defer tick.Stop()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for {
-		if info, err := os.Stat(path); err == nil && info.Size() > 0 {
+		tasks, err := executor.Tasks(ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tasks[0].State.Ended() && tasks[0].State != "" {
+			if tasks[0].State != slurm.Completed {
+				t.Errorf("job %s: %v", id, tasks[0])
+			}
 			return
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("%s did not appear", path)
+			t.Fatalf("job %s: %v", id, tasks)
 		}
 	}
 }
