@@ -82,7 +82,7 @@ func newestLogs(run *folder.Run) map[[2]int][2]int {
 
 // fromFiles is what the run folder tells about a task: whether it started, where and when.
 func fromFiles(run *folder.Run, array, task int, logs map[[2]int][2]int) State {
-	s := State{Script: filepath.Base(run.Script(array, 1))}
+	s := State{}
 	at, ok := logs[[2]int{array, task}]
 	if !ok {
 		return s

@@ -22,7 +22,6 @@ type State struct {
 	Restart int       // and its restart
 
 	Submitted     bool   // a submission of the task is known
-	Script        string // the file that would submit it, for the advice
 	Reason        string // why it waits, in the scheduler's word
 	WontStart     bool   // ... and that reason never ends by itself
 	InGrace       bool   // it ended so recently that a shared file system may still hide its file
@@ -79,13 +78,21 @@ func Verdict(r *result.Result, s State) (catalogue.Outcome, string) {
 	return r.Outcome, because(r)
 }
 
-// because is the reason in the result, or the last line of its evidence.
+// because is the reason in the result, for a failure with the last line of its evidence behind it.
 func because(r *result.Result) string {
-	if r.Reason != "" {
+	lines := strings.Split(strings.TrimSpace(r.Evidence), "\n")
+	last := strings.TrimSpace(lines[len(lines)-1])
+	switch {
+	case r.Reason == "":
+		return last
+	case !r.Outcome.Failed() || last == "" || strings.Contains(r.Reason, last):
 		return r.Reason
 	}
-	lines := strings.Split(strings.TrimSpace(r.Evidence), "\n")
-	return strings.TrimSpace(lines[len(lines)-1])
+	const most = 160
+	if cut := []rune(last); len(cut) > most {
+		last = string(cut[:most]) + "..."
+	}
+	return r.Reason + ": " + last
 }
 
 func okVerdict(s State) (catalogue.Outcome, string) {
@@ -134,8 +141,6 @@ func withoutResult(s State) (catalogue.Outcome, string) {
 		return catalogue.Lost, "submitted, but the scheduler no longer knows the task"
 	case s.Started:
 		return catalogue.Missing, "running or killed: started" + s.where() + ", left no result"
-	case s.Script != "":
-		return catalogue.Missing, "never started; submit the array " + s.Script
 	}
 	return catalogue.Missing, "never started"
 }

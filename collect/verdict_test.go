@@ -78,7 +78,7 @@ func TestVerdict(t *testing.T) {
 		{"word of a later Slurm", nil, State{Word: "EVAPORATED"}, catalogue.Lost, "no result, and the state EVAPORATED is not known to cpbench"},
 		{"submitted, task not known", nil, State{Submitted: true}, catalogue.Lost, "submitted, but the scheduler no longer knows the task"},
 		{"submitted and started, task not known", nil, State{Submitted: true, Started: true, Node: "n7"}, catalogue.Lost, "started on n7, left no result, and the scheduler no longer knows the task"},
-		{"never submitted", nil, State{Script: "array-0.sbatch"}, catalogue.Missing, "never started; submit the array array-0.sbatch"},
+		{"never submitted", nil, State{}, catalogue.Missing, "never started"},
 		{"nothing at all", nil, State{}, catalogue.Missing, "never started"},
 		{"from files: started", nil, State{Started: true, Node: "n7", Since: since}, catalogue.Missing, "running or killed: started on n7 at 2026-01-02T03:04:05Z, left no result"},
 

@@ -41,6 +41,9 @@ func checkField(ps *problems, f reflect.Value, r rules, at string) {
 	}
 	_, given := ps.pos[at]
 	switch {
+	case r.required && f.IsZero() && ps.bad[at]: // told already
+	case r.required && f.IsZero() && given:
+		ps.at(at, example[at], "%s is empty", at)
 	case r.required && f.IsZero() && f.Kind() != reflect.Struct:
 		ps.at(at, example[at], "%s is missing", at)
 	case f.Kind() == reflect.Struct:
@@ -191,14 +194,9 @@ func (s *Spec) checkMaxFit(ps *problems, e *evaluator) {
 
 // users tells which parts of the spec depend on a name, also through derived names.
 func (e *evaluator) users(name string) map[string]bool {
-	tainted := map[string]bool{name: true}
+	tainted := e.dependents(name)
 	hit := func(p *expr.Program) bool {
 		return p != nil && slices.ContainsFunc(p.Names, func(n string) bool { return tainted[n] })
-	}
-	for _, d := range e.derive {
-		if hit(d.Program) {
-			tainted[d.name] = true
-		}
 	}
 	uses := map[string]bool{}
 	for path, p := range map[string]*expr.Program{
@@ -217,4 +215,15 @@ func (e *evaluator) users(name string) map[string]bool {
 		}
 	}
 	return uses
+}
+
+// dependents are a name and the derived names that depend on it.
+func (e *evaluator) dependents(name string) map[string]bool {
+	found := map[string]bool{name: true}
+	for _, d := range e.derive {
+		if slices.ContainsFunc(d.Names, func(n string) bool { return found[n] }) {
+			found[d.name] = true
+		}
+	}
+	return found
 }

@@ -20,7 +20,7 @@ const maxNodes = 2_000_000
 // multierror of *Problem.
 func Load(file string, data []byte) (*Spec, error) {
 	spec := newSpec()
-	ps := &problems{file: file, pos: map[string]Pos{}}
+	ps := &problems{file: file, pos: map[string]Pos{}, bad: map[string]bool{}}
 	d := &decoder{problems: ps}
 	root := parse(ps, data)
 	if root == nil {
@@ -138,9 +138,8 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
 		if i, ok := fields[key.Value]; ok {
 			before := d.count()
 			d.decode(val, v.Field(i), at)
-			if path == "" && slices.Contains(namers, at) && d.count() > before {
-				d.broken = true
-			}
+			d.bad[at] = d.count() > before
+			d.broken = d.broken || path == "" && d.bad[at] && slices.Contains(namers, at)
 			return
 		}
 		if text, ok := unbuilt[at]; ok {

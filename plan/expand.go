@@ -22,6 +22,7 @@ type expander struct {
 	eval     *evaluator
 	where    func(values map[string]any) (bool, error) // of `plan --where`; nil selects all
 	searched int                                       // index of the searched axis, or -1
+	tainted  map[string]bool                           // the searched axis and the derived names that depend on it
 	order    []int
 	seen     map[string]bool
 	groups   []string // combinations of the other axes that have points, in order
@@ -41,6 +42,7 @@ func expand(s *Spec, e *evaluator, where func(map[string]any) (bool, error), ps 
 	if f := s.Workload.MaxFit; f != nil {
 		x.searched = slices.IndexFunc(e.axes, func(a Axis) bool { return a.Name == f.Axis })
 	}
+	x.tainted = e.dependents(s.searchedAxis())
 	x.product()
 	for i, inc := range s.Include {
 		values := make([]string, len(e.axes))
@@ -161,7 +163,7 @@ func (x *expander) add(values []string, included string) {
 
 func (x *expander) excluded(vals map[string]any, pt Point, onlyCase bool) bool {
 	for i, p := range x.eval.exclude {
-		if onlyCase && slices.Contains(p.Names, x.spec.searchedAxis()) {
+		if onlyCase && slices.ContainsFunc(p.Names, func(n string) bool { return x.tainted[n] }) {
 			continue // the rule speaks of single sizes; a search has its own bounds
 		}
 		hit, err := p.EvalBool(vals)

@@ -190,6 +190,8 @@ func hash(v any) string {
 // doubts are the warnings of a plan.
 func (s *Spec) doubts(tasks []work) []string {
 	var out []string
+	_, own := s.pos["workload.timeout"] // the defaults are no reason to warn
+	_, ownSearch := s.pos["workload.max_fit.time"]
 	timeout := int64(time.Duration(s.Workload.Timeout).Seconds())
 	var shortest, longest int64
 	most := 0
@@ -200,11 +202,11 @@ func (s *Spec) doubts(tasks []work) []string {
 		longest = max(longest, t.seconds)
 		most = max(most, len(t.pairs))
 	}
-	if timeout > shortest {
+	if own && timeout > shortest {
 		out = append(out, fmt.Sprintf("workload.timeout (%v) is longer than resources.time (%v): the task would end first",
 			time.Duration(s.Workload.Timeout), time.Duration(shortest)*time.Second))
 	}
-	if f := s.Workload.MaxFit; f != nil && int64(time.Duration(f.Time).Seconds()) > longest {
+	if f := s.Workload.MaxFit; f != nil && ownSearch && int64(time.Duration(f.Time).Seconds()) > longest {
 		out = append(out, fmt.Sprintf("workload.max_fit.time (%v) is longer than resources.time (%v): a long search would be cut off",
 			time.Duration(f.Time), time.Duration(longest)*time.Second))
 	}

@@ -89,7 +89,8 @@ func TestSearchedAxisNeedNotStandInTheMatrix(t *testing.T) {
 	p, sum := newPlan(t, `version: 1
 name: s
 matrix: {cp: [1, 4]}
-exclude: [{where: "tokens > 5"}, {where: "cp == 4"}]
+derive: {long: tokens > 5}
+exclude: [{where: "tokens > 5"}, {where: "long"}, {where: "cp == 4"}]
 workload: {kind: model, mode: inference, command: [x], ranks: cp, point: {tokens: tokens}, max_fit: {axis: tokens}}
 `, plan.Options{})
 	if sum.Points != 0 || sum.Cases != 1 || pairs(p)[0].Values[0] != "1" {

@@ -32,6 +32,7 @@ func (p *Problem) Error() string {
 type problems struct {
 	file string
 	pos  map[string]Pos
+	bad  map[string]bool // values that could not be decoded
 	errs *multierror.Error
 }
 

@@ -124,7 +124,8 @@ type Resources struct {
 	// Mem is the memory per node as Slurm writes it (`64G`; a plain number is MiB; `0` is all of the node).
 	// `{name}` stands for a value of the point. Absent: the site's default.
 	Mem string `yaml:"mem" json:"mem,omitempty"`
-	// Time bounds a task: a duration such as `30m`, or an expression that gives one as text or as seconds.
+	// Time bounds a task: a duration such as `30m`, or an expression that gives such a text or a number of seconds,
+	// for example `"tokens > 4096 ? '2h' : '30m'"`.
 	Time string `yaml:"time" json:"time" jsonschema:"default=30m"`
 	// Exclusive asks for whole nodes; a shape is then `site.gpus_per_node` GPUs on each of them.
 	Exclusive bool `yaml:"exclusive" json:"exclusive,omitempty"`

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"cpbench/plan/catalogue"
+
 	"github.com/urfave/cli/v2"
 )
 
@@ -23,6 +25,9 @@ func Main(args []string, in io.Reader, out, errs io.Writer) int {
 	s := &streams{in: in, out: out, err: errs, voice: voice{errs}}
 	if len(args) > 0 && args[0] == "reference" {
 		return referenceRank(context.Background(), args[1:], errs) // its flags are its own
+	}
+	if len(args) > 0 && args[0] == "--version" {
+		args = []string{"version"}
 	}
 	app := newApp(s)
 	args, err := arrange(app, args)
@@ -73,7 +78,7 @@ func usageFault(c *cli.Context, err error, _ bool) error {
 func unknownCommand(app *cli.App, word string) error {
 	var names []string
 	for _, c := range app.Commands {
-		if !c.Hidden {
+		if !c.Hidden && c.Name != "help" {
 			names = append(names, c.Name)
 		}
 	}
@@ -84,8 +89,8 @@ func unknownCommand(app *cli.App, word string) error {
 	return &usageError{fmt.Sprintf("unknown command %q", word), hint}
 }
 
-// optional are the flags that may stand without a value, and what they then mean.
-var optional = map[string]string{"--only-failed": "failed"}
+// onlyFailed is the flag that may stand without a value.
+const onlyFailed = "--only-failed"
 
 // arrange puts the flags of a command before its arguments, so that they may stand on either side: the library takes
 // a flag behind an argument for another argument, in silence.
@@ -106,8 +111,13 @@ func arrange(app *cli.App, args []string) ([]string, error) {
 			i = len(args)
 		case len(arg) < 2 || arg[0] != '-':
 			rest = append(rest, arg)
-		case optional[arg] != "":
-			flags = append(flags, arg+"="+optional[arg])
+		case arg == onlyFailed:
+			value := "failed"
+			if i+1 < len(args) && catalogue.Outcome(args[i+1]).Known() {
+				i++
+				value = args[i]
+			}
+			flags = append(flags, arg+"="+value)
 		default:
 			flags = append(flags, arg)
 			if takesValue(cmd, arg) {

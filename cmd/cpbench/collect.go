@@ -29,10 +29,10 @@ func collectCommand(s *streams) *cli.Command {
 		UsageText: `cpbench collect                            # the newest run that has started
 cpbench collect RUN -o docs/cp_benchmark.md
 cpbench collect RUN OTHER --format csv     # runs that measure the same`,
-		Description: "Writes table.md, table.csv and raw.csv into the (first) run folder and the table to stdout. Works at any time:\nwhat has no result yet is listed with its reason. Exit code 3: some points have no good result.",
+		Description: "Writes table.md, table.csv and raw.csv into the run folder and the table to stdout. Works at any time:\nwhat has no result yet is listed with its reason. Exit code 3: some points have no good result.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the table to `FILE` as well, with its raw data beside it; CSV if it ends in .csv", Destination: &o.out},
-			&cli.StringFlag{Name: "format", Usage: "of the table on stdout: text, markdown, csv or raw", Value: "text", Destination: &o.format},
+			&cli.StringFlag{Name: "format", Usage: "`FORM` of the table on stdout: text, markdown, csv or raw", Value: "text", Destination: &o.format},
 			&cli.StringFlag{Name: "runs", Usage: "look for the newest run in `DIR`", Value: runsDir, Destination: &o.runs},
 		},
 		OnUsageError: usageFault,
@@ -58,6 +58,9 @@ func openRuns(s *streams, o *collectOptions, dirs []string) ([]*folder.Run, erro
 	var runs []*folder.Run
 	for _, dir := range dirs {
 		run, err := folder.Open(dir)
+		if inside, _ := filepath.Glob(filepath.Join(dir, "*", "plan.json")); err != nil && len(inside) > 0 { // a good pattern
+			return nil, &hinted{err, fmt.Sprintf("it holds runs: name one of them, or take the newest with --runs %s", shellWord(dir))}
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -80,10 +83,13 @@ func collectRuns(s *streams, runs []*folder.Run, o collectOptions) error {
 		return err
 	}
 	t := table.New(set)
-	if err := t.Save(runs[0]); err != nil {
+	switch err := save(t, runs); {
+	case err != nil:
 		s.warnf("the run folder keeps no table: %v", err) // perhaps another user's run
-	} else {
+	case len(runs) == 1:
 		defer s.sayf("table.md, table.csv and raw.csv are in %s", shortPath(runs[0].Dir))
+	case o.out == "":
+		defer s.hintf("no run folder keeps the table of several runs: name a file with -o")
 	}
 	if err := saveAs(s, t, o.out); err != nil {
 		return err
@@ -95,6 +101,14 @@ func collectRuns(s *streams, runs []*folder.Run, o collectOptions) error {
 		s.warnf("%s is not counted: %s", shortPath(p.Path), p.Reason)
 	}
 	return verdict(s, set)
+}
+
+// save puts the table into the folder of its run; that of several runs belongs to none of them.
+func save(t *table.Table, runs []*folder.Run) error {
+	if len(runs) > 1 {
+		return nil
+	}
+	return t.Save(runs[0])
 }
 
 // saveAs writes the table to a path of the user's, and its raw data beside it.
@@ -131,5 +145,10 @@ func verdict(s *streams, set *collect.Set) error {
 		return nil
 	}
 	s.sayf("%d of %s without a good result: %s", bad, countText(len(set.Pairs), "execution"), strings.Join(words, ", "))
+	run := set.Runs[0]
+	s.hintf("what the programs said is in %s", shortPath(run.LogsDir()))
+	if again := counts[catalogue.Missing] + counts[catalogue.Cancelled] + counts[catalogue.Infra]; again > 0 {
+		s.hintf("run what is missing: cpbench plan --run %s --only-missing | sbatch, or cpbench run --run %[1]s", shellWord(shortPath(run.Dir)))
+	}
 	return errIncomplete
 }

@@ -19,7 +19,7 @@ func initCommand(s *streams) *cli.Command {
 		Usage:     "write a commented sweep to start from",
 		UsageText: "cpbench init my-sweep && cpbench run my-sweep/sweep.yaml",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "kind", Usage: "of the workload: model", Value: "model", Destination: &kind},
+			&cli.StringFlag{Name: "kind", Usage: "`KIND` of the workload: model", Value: "model", Destination: &kind},
 		},
 		OnUsageError: usageFault,
 		Action: func(c *cli.Context) error {

@@ -37,14 +37,14 @@ cpbench plan --run RUN --only-failed=timeout | sbatch # what ended so`,
 		Description: "The script goes to stdout and everything else to stderr. A plan that fails prints nothing on stdout,\nso that sbatch refuses it. The run folder is made below cpbench-runs in the present folder.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "runs", Usage: "make the run folder below `DIR`", Value: runsDir, Destination: &o.runs},
-			&cli.BoolFlag{Name: "table", Usage: "print the points and write nothing", Destination: &o.table},
+			&cli.BoolFlag{Name: "table", DisableDefaultText: true, Usage: "print the points and write nothing", Destination: &o.table},
 			&cli.StringFlag{Name: "where", Usage: "plan only the points for which `EXPR` is true", Destination: &o.where},
-			&cli.StringFlag{Name: "extend", Usage: "leave out what `RUN` has", Destination: &o.extend},
-			&cli.IntFlag{Name: "limit", Usage: "ask only for the first `N` tasks; the others stay for --run RUN --only-missing", Destination: &o.limit},
+			&cli.StringFlag{Name: "extend", Usage: "leave out what `RUN` plans already", Destination: &o.extend},
+			&cli.IntFlag{Name: "limit", DefaultText: "all", Usage: "ask only for the first `N` tasks; the others stay for --run RUN --only-missing", Destination: &o.limit},
 			&cli.StringFlag{Name: "run", Usage: "print a script of the existing `RUN` instead of planning a spec", Destination: &o.run},
-			&cli.IntFlag{Name: "array", Usage: "of array `K`; needed where the run has several", Value: -1, Destination: &o.array},
-			&cli.BoolFlag{Name: "only-missing", Usage: "only the tasks with a point that has no result, or none that counts", Destination: &o.onlyMissing},
-			&cli.StringFlag{Name: "only-failed", Usage: "only the tasks with a point that failed, or that ended with `OUTCOME`", Destination: &o.onlyFailed},
+			&cli.IntFlag{Name: "array", DefaultText: "the only one", Usage: "of array `K`; needed where the run has several", Value: -1, Destination: &o.array},
+			&cli.BoolFlag{Name: "only-missing", DisableDefaultText: true, Usage: "only the tasks with a point that has no result, or none that counts", Destination: &o.onlyMissing},
+			&cli.StringFlag{Name: "only-failed", Usage: "only the tasks with a point that failed or, if given, that ended with `OUTCOME`", Destination: &o.onlyFailed},
 		},
 		OnUsageError: usageFault,
 		Action: func(c *cli.Context) error {
@@ -85,11 +85,11 @@ func (o *planOptions) check(c *cli.Context) error {
 
 // planSpec freezes a spec and prints its script if it has only one.
 func planSpec(ctx context.Context, s *streams, o *planOptions, path string) error {
-	limit := 0
-	if !o.table {
-		limit = siteLimit(ctx, s.voice)
+	ask := func() (int, error) { return siteLimit(ctx, s.voice) }
+	if o.table {
+		ask = nil
 	}
-	src, err := load(request{path: path, where: o.where, extend: o.extend, limit: limit})
+	src, err := load(request{path: path, where: o.where, extend: o.extend, limit: ask})
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,14 @@ func planAgain(s *streams, o *planOptions) error {
 	}
 	tasks := left[array]
 	if len(tasks) == 0 {
-		return &hinted{fmt.Errorf("array %d of run %s has no such task", array, run.Name()), "cpbench collect shows what there is"}
+		what := "every point has a result"
+		if len(again) > 0 {
+			what = "no point ended with " + again[0]
+			if again[0] == "failed" {
+				what = "no point failed"
+			}
+		}
+		return &hinted{fmt.Errorf("run %s, array %d: %s", run.Name(), array, what), "cpbench collect " + shellWord(shortPath(run.Dir))}
 	}
 	all := len(tasks)
 	if o.limit > 0 && o.limit < len(tasks) {

@@ -10,7 +10,7 @@ import (
 func TestNoScontrol(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	var said bytes.Buffer
-	if n := siteLimit(t.Context(), voice{&said}); n != 0 {
+	if n, err := siteLimit(t.Context(), voice{&said}); n != 0 || err != nil {
 		t.Errorf("limit %d", n)
 	}
 	if !strings.Contains(said.String(), "cpbench: no limit on the tasks of an array is known: ") {

@@ -34,7 +34,7 @@ type request struct {
 	path   string
 	where  string
 	extend string
-	limit  int // the site's limit on tasks in one array; 0: none
+	limit  func() (int, error) // asks for the site's limit on tasks in one array, where the spec leaves it open
 }
 
 // load reads a spec and plans it in memory; nothing is written.
@@ -55,7 +55,12 @@ func load(req request) (*source, error) {
 		return nil, err
 	}
 	src := &source{path: abs, text: text}
-	opt := plan.Options{Source: abs, Version: version().Version, Where: req.where, MaxArraySize: req.limit}
+	opt := plan.Options{Source: abs, Version: version().Version, Where: req.where}
+	if req.limit != nil && spec.Site.MaxArraySize == 0 {
+		if opt.MaxArraySize, err = req.limit(); err != nil {
+			return nil, err
+		}
+	}
 	if opt.Files, err = folder.HashFiles(filepath.Dir(abs), spec.Workload.Files); err != nil {
 		return nil, err
 	}
@@ -190,14 +195,19 @@ func countText(n int, word string) string {
 	return fmt.Sprintf("%d %ss", n, word)
 }
 
-// siteLimit asks the cluster for its limit on tasks in one array, unless the spec states it.
-func siteLimit(ctx context.Context, v voice) int {
+// siteLimit asks the cluster for its limit on tasks in one array. Where nobody can be asked there is none, and the
+// person is told.
+func siteLimit(ctx context.Context, v voice) (int, error) {
 	n, err := slurm.MaxArraySize(ctx)
-	if err != nil {
-		v.sayf("no limit on the tasks of an array is known: %v", err)
-		return 0
+	switch {
+	case err != nil:
+		why, _, _ := strings.Cut(err.Error(), "; ") // scontrol says the same in four ways
+		v.sayf("no limit on the tasks of an array is known: %s", why)
+		return 0, nil
+	case n == 0:
+		return 0, &hinted{errors.New("this cluster has job arrays switched off (MaxArraySize=0)"), "cpbench run runs the sweep on one machine"}
 	}
-	return n
+	return n, nil
 }
 
 // pending lists the tasks of each array with a pair that needs an attempt: for lack of a good end, or, if again is

@@ -46,7 +46,7 @@ func versionCommand(s *streams) *cli.Command {
 		Name:         "version",
 		Usage:        "print the version",
 		UsageText:    "cpbench version [--json]",
-		Flags:        []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON", Destination: &asJSON}},
+		Flags:        []cli.Flag{&cli.BoolFlag{Name: "json", DisableDefaultText: true, Usage: "print JSON", Destination: &asJSON}},
 		OnUsageError: usageFault,
 		Action: func(*cli.Context) error {
 			b := version()

@@ -55,7 +55,10 @@ func (t *Table) Readout() string {
 			break
 		}
 	}
-	return strings.Join(append(parts, t.dominant()), " ")
+	if cost := t.dominant(); cost != "" {
+		parts = append(parts, cost)
+	}
+	return strings.Join(parts, " ")
 }
 
 // largestOf is the largest N that a row shows to fit.
@@ -118,21 +121,27 @@ func sentence(group string, list []largest) string {
 // FigureExchange is the figure by which a program tells how long a step waits for communication, in seconds.
 const FigureExchange = "exchange_seconds"
 
-// dominant says whether compute or communication takes most of the time, over the rows that tell it.
+// dominant says whether compute or communication takes most of the time, over the results of more than one rank that
+// tell it; empty where no such step was measured.
 func (t *Table) dominant() string {
 	var shares []float64
+	timed := false
 	for _, p := range t.Set.Pairs {
-		if p.Result == nil || !p.Outcome.Fits() {
+		if p.Result == nil || !p.Outcome.Fits() || p.Result.Sizes.Ranks < 2 {
 			continue
 		}
 		step, ok := p.Result.Metric(catalogue.StepSeconds)
+		timed = timed || ok
 		for _, f := range p.Result.Extra {
 			if ok && step > 0 && f.Name == FigureExchange {
 				shares = append(shares, f.Value/step)
 			}
 		}
 	}
-	if len(shares) == 0 {
+	switch {
+	case !timed:
+		return ""
+	case len(shares) == 0:
 		return "Whether compute or communication dominates the time is not known: the program does not tell."
 	}
 	share := median(shares)

@@ -1,12 +1,18 @@
 package folder
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
+
+// stamped is the end of a run's name; see Create.
+var stamped = regexp.MustCompile(`-(\d{8}T\d{6}Z)(?:-(\d+))?$`)
 
 // Newest opens the newest run below parent in which something has started: a worker's log or a submitted job.
 func Newest(parent string) (*Run, error) {
@@ -14,14 +20,20 @@ func Newest(parent string) (*Run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("no runs here: %w; plan a sweep first, or name a run", err)
 	}
-	type candidate struct{ dir, stamp string }
+	type candidate struct {
+		dir, stamp string
+		count      int // of the runs of one second
+	}
 	var runs []candidate
 	for _, e := range entries {
-		if i := strings.LastIndex(e.Name(), "-2"); e.IsDir() && i > 0 {
-			runs = append(runs, candidate{filepath.Join(parent, e.Name()), e.Name()[i+1:]})
+		if m := stamped.FindStringSubmatch(e.Name()); e.IsDir() && m != nil {
+			count, _ := strconv.Atoi(m[2]) // none is 0
+			runs = append(runs, candidate{filepath.Join(parent, e.Name()), m[1], count})
 		}
 	}
-	slices.SortFunc(runs, func(a, b candidate) int { return strings.Compare(b.stamp, a.stamp) })
+	slices.SortFunc(runs, func(a, b candidate) int {
+		return cmp.Or(strings.Compare(b.stamp, a.stamp), cmp.Compare(b.count, a.count))
+	})
 	var first error
 	for _, c := range runs {
 		r := &Run{Dir: c.dir}

@@ -266,8 +266,8 @@ func TestNewest(t *testing.T) {
 		t.Error(err)
 	}
 	var runs []*folder.Run
-	for i := range 3 {
-		run, err := folder.Create(parent, now.Add(time.Duration(i)*time.Hour), p, []byte(spec), binary)
+	for i := range 3 { // the first two in the same second
+		run, err := folder.Create(parent, now.Add(time.Duration(i/2)*time.Hour), p, []byte(spec), binary)
 		if err != nil {
 			t.Fatal(err)
 		}
