@@ -7,15 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"cpbench/plan"
-	"cpbench/plan/catalogue"
 	"cpbench/plan/folder"
 	"cpbench/worker/result"
 )
@@ -49,7 +46,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	defer w.events.Close() // each line is written at once
+	defer w.events.Close() // each line is written at once, without a buffer
 	todo, err := w.todo()
 	if err != nil {
 		return err
@@ -74,7 +71,7 @@ type worker struct {
 	log    *slog.Logger
 	facts  map[string]string // provenance, the same for all results of the task
 
-	bracket *result.MaxFit // of the search in this task, if it has run
+	brackets map[string]*result.MaxFit // what searches have found, by the id of their point
 }
 
 // open checks that the task is the one that the script was written for and that results can be written, before
@@ -84,17 +81,16 @@ func open(cfg Config) (*worker, error) {
 		return nil, fmt.Errorf("the script was written for plan %s, but %s is plan %s; submit the script of this run",
 			cfg.Digest, cfg.Run.PlanFile(), cfg.Run.Plan.Digest)
 	}
+	if cfg.Workload == nil {
+		return nil, fmt.Errorf("this cpbench does not know workload.kind %q", cfg.Run.Plan.Spec.Workload.Kind)
+	}
 	task, err := cfg.Run.Task(cfg.Array, cfg.Index)
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{cfg: cfg, task: task, began: time.Now()}
+	w := &worker{cfg: cfg, task: task, began: time.Now(), brackets: map[string]*result.MaxFit{}}
 	w.logDir = cfg.Run.LogDir(cfg.Array, cfg.Index, cfg.Attempt, cfg.Alloc.Restart)
-	if err := os.MkdirAll(w.logDir, 0o755); err != nil {
-		return nil, fmt.Errorf("the run folder cannot be written here: %w", err)
-	}
-	w.events, err = os.OpenFile(filepath.Join(w.logDir, folder.EventsFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
+	if err := w.openLog(); err != nil {
 		return nil, fmt.Errorf("the run folder cannot be written here: %w", err)
 	}
 	host, _ := os.Hostname() // an empty name is honest
@@ -105,26 +101,47 @@ func open(cfg Config) (*worker, error) {
 	return w, nil
 }
 
-// carryOut opens the workload and runs the pairs until all are done or the time is up.
-func (w *worker) carryOut(ctx context.Context, todo []plan.Pair) error {
-	deadline := w.began.Add(time.Duration(w.task.Seconds) * time.Second)
-	ctx, cancel := context.WithDeadlineCause(ctx, deadline, ErrTaskTime)
-	defer cancel()
-	session, err := w.cfg.Workload(ctx, Job{Run: w.cfg.Run, Task: w.task, LogDir: w.logDir, Log: w.log, Deadline: deadline})
+// openLog makes the folder of the logs. It tries the results folder first: hours of work must not end with a result
+// that has no place.
+func (w *worker) openLog() error {
+	probe, err := os.CreateTemp(w.cfg.Run.ResultsDir(), ".probe-*")
 	if err != nil {
-		return w.openFailed(todo, err)
+		return err
 	}
-	var failed error
+	if err := errors.Join(probe.Close(), os.Remove(probe.Name())); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(w.logDir, 0o755); err != nil {
+		return err
+	}
+	w.events, err = os.OpenFile(filepath.Join(w.logDir, folder.EventsFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	return err
+}
+
+// carryOut opens the workload and runs the pairs until all are done or the time is up.
+func (w *worker) carryOut(ctx context.Context, todo []plan.Pair) (err error) {
+	limit := time.Duration(w.task.Seconds) * time.Second
+	ctx, cancel := context.WithDeadlineCause(ctx, w.began.Add(limit), ErrTaskTime)
+	defer cancel()
+	var session Session
+	var failure error
+	w.watch(ctx, todo, func() {
+		session, failure = w.cfg.Workload(ctx, Job{Run: w.cfg.Run, Task: w.task, LogDir: w.logDir, Log: w.log})
+	})
+	if failure != nil {
+		return w.openFailed(ctx, todo, failure)
+	}
+	defer func() { err = errors.Join(err, session.Close()) }()
 	for _, pair := range todo {
 		if ctx.Err() != nil {
 			w.log.Info("not reached", "point", pair.ID, "repeat", pair.Repeat, "cause", context.Cause(ctx).Error())
-			break
+			return nil
 		}
-		if failed = w.one(ctx, session, pair); failed != nil {
-			break
+		if err := w.one(ctx, session, pair); err != nil {
+			return err
 		}
 	}
-	return errors.Join(failed, session.Close())
+	return nil
 }
 
 // one carries out one pair and writes its result.
@@ -134,154 +151,41 @@ func (w *worker) one(ctx context.Context, session Session, pair plan.Pair) error
 		return w.write(r, nil)
 	}
 	w.log.Info("begin", "point", pair.ID, "repeat", pair.Repeat, "case", pair.Case)
-	type report struct{ samples []result.Sample }
-	done := make(chan report, 1)
-	go func() { done <- report{session.Run(ctx, pair, r)} }()
-	var rep report
+	var samples []result.Sample
+	w.watch(ctx, []plan.Pair{pair}, func() { samples = session.Run(ctx, pair, r) })
+	r.Ended = time.Now().UTC()
+	if ctx.Err() != nil && !stands(r.Outcome) {
+		w.interrupted(r, context.Cause(ctx))
+	}
+	if pair.Case != "" && r.MaxFit != nil {
+		w.brackets[pair.ID] = r.MaxFit
+	}
+	return w.write(r, samples)
+}
+
+// watch calls work and returns after it. When ctx ends meanwhile, it first leaves a result for each of the pairs that
+// the work is for: whoever told us to stop does not wait until a program has ended. The result that the work leads
+// to replaces it.
+func (w *worker) watch(ctx context.Context, pairs []plan.Pair, work func()) {
+	began := time.Now().UTC()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		work()
+	}()
 	select {
-	case rep = <-done:
+	case <-done:
+		return
 	case <-ctx.Done():
-		// The result first: whoever told us to stop may not wait until the program has ended.
-		early := w.blank(pair)
-		w.interrupted(ctx, early)
-		if err := w.write(early, nil); err != nil {
-			return err
-		}
-		rep = <-done
 	}
-	r.Ended = time.Now().UTC()
-	if ctx.Err() != nil && !r.Outcome.Fits() && !r.Outcome.OutOfMemory() && r.Outcome != catalogue.Timeout {
-		w.interrupted(ctx, r)
-	}
-	if pair.Case == plan.CaseMaxFit && r.MaxFit != nil {
-		w.bracket = r.MaxFit
-	}
-	return w.write(r, rep.samples)
-}
-
-// blank is the result of a pair before anything is known about it.
-func (w *worker) blank(pair plan.Pair) *result.Result {
-	p := w.cfg.Run.Plan
-	key := p.Key
-	if pair.Case != "" {
-		key = p.CaseKey
-	}
-	now := time.Now().UTC()
-	r := &result.Result{
-		Schema: result.Schema, Plan: p.Digest, Key: key, Run: w.cfg.Run.Name(),
-		Point: pair.ID, Case: pair.Case, Repeat: pair.Repeat, Attempt: w.cfg.Attempt, Restart: w.cfg.Alloc.Restart,
-		Array: w.cfg.Array, Task: w.cfg.Index, Metrics: map[string]*float64{}, Warnings: []result.Warning{},
-		Provenance: map[string]string{}, Started: now, Ended: now,
-	}
-	for _, param := range p.Params(pair.Point) {
-		r.Params = append(r.Params, result.Param(param))
-	}
-	for k, v := range w.facts {
-		r.Provenance[k] = v
-	}
-	w.doubts(r)
-	return r
-}
-
-// interrupted is the outcome of a pair that was stopped from outside. Near the end of the time it is a time-out; a
-// signal earlier than that only says that somebody wanted it to stop.
-func (w *worker) interrupted(ctx context.Context, r *result.Result) {
-	cause := context.Cause(ctx)
-	r.Outcome, r.Reason = catalogue.Cancelled, cause.Error()
-	switch {
-	case errors.Is(cause, ErrTaskTime):
-		r.Outcome, r.Reason = catalogue.Timeout, fmt.Sprintf("the task's time of %v was used up", time.Duration(w.task.Seconds)*time.Second)
-	case !w.cfg.Alloc.End.IsZero() && time.Until(w.cfg.Alloc.End) < w.notice():
-		r.Outcome, r.Reason = catalogue.Timeout, "the job's time limit was near"
-	}
-	r.Ended = time.Now().UTC()
-}
-
-// notice is how long before the end of a job its signal may come: Slurm sends it up to a minute early.
-func (w *worker) notice() time.Duration {
-	return time.Duration(w.cfg.Run.Plan.Spec.Slurm.SignalBefore) + 65*time.Second
-}
-
-func (w *worker) write(r *result.Result, samples []result.Sample) error {
-	w.log.Info("result", "point", r.Point, "repeat", r.Repeat, "outcome", r.Outcome, "reason", r.Reason)
-	dir := w.cfg.Run.ResultsDir()
-	if len(samples) > 0 {
-		if err := result.WriteSamples(dir, r, samples); err != nil {
-			return fmt.Errorf("samples of point %s: %w", r.Point, err)
-		}
-	}
-	err := result.Write(dir, r)
-	if errors.Is(err, fs.ErrExist) {
-		w.log.Warn("a good result of this attempt is there already", "point", r.Point, "repeat", r.Repeat)
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("result of point %s (%s): %w", r.Point, r.Outcome, err)
-	}
-	return nil
-}
-
-// openFailed leaves a result for every pair: the workload could not be opened for any.
-func (w *worker) openFailed(todo []plan.Pair, cause error) error {
-	for _, pair := range todo {
-		r := w.blank(pair)
-		r.Outcome, r.Reason, r.Evidence = catalogue.Error, "the workload could not be opened", cause.Error()
+	w.log.Info("told to stop", "cause", context.Cause(ctx).Error())
+	for _, pair := range pairs {
+		r := w.blank(pair) // the work has the other one in its hands
+		r.Started = began
+		w.interrupted(r, context.Cause(ctx))
 		if err := w.write(r, nil); err != nil {
-			return err
+			w.log.Error("no early result", "error", err.Error()) // the last one will meet the same
 		}
 	}
-	return nil
-}
-
-// todo lists the pairs of the task that need an attempt: without a result, with one that is not done, or with an
-// outcome that is to be run again and is older than this attempt.
-func (w *worker) todo() ([]plan.Pair, error) {
-	var todo []plan.Pair
-	for _, pair := range w.task.Pairs {
-		last, err := Last(w.cfg.Run, pair)
-		if err != nil {
-			return nil, err
-		}
-		if last != nil && pair.Case == plan.CaseMaxFit {
-			w.bracket = last.MaxFit
-		}
-		again := last != nil && last.Attempt < w.cfg.Attempt && Again(last.Outcome, w.cfg.Again)
-		if last == nil || !last.Outcome.Done() || again {
-			todo = append(todo, pair)
-		}
-	}
-	return todo, nil
-}
-
-// Again reports whether a done outcome is among those to run again: by name, or as "failed".
-func Again(o catalogue.Outcome, again []string) bool {
-	return slices.Contains(again, string(o)) || slices.Contains(again, "failed") && o.Failed()
-}
-
-// Last reads the result that counts for a pair: the newest ok one, else the newest. A file that cannot be read
-// counts as none. The result is nil when there is none.
-func Last(run *folder.Run, pair plan.Pair) (*result.Result, error) {
-	shard := filepath.Join(run.ResultsDir(), pair.ID[:2])
-	entries, err := os.ReadDir(shard)
-	if err != nil && !os.IsNotExist(err) {
-		return nil, err
-	}
-	var best *result.Result
-	for _, e := range entries {
-		point, repeat, _, _, ok := result.ParseName(e.Name())
-		if !ok || point != pair.ID || repeat != pair.Repeat || filepath.Ext(e.Name()) != ".json" {
-			continue
-		}
-		r, err := result.Read(filepath.Join(shard, e.Name()))
-		if err != nil || r.Plan != run.Plan.Digest {
-			continue
-		}
-		switch {
-		case best == nil, r.Outcome.Fits() && !best.Outcome.Fits():
-			best = r
-		case r.Outcome.Fits() == best.Outcome.Fits() && r.Newer(best):
-			best = r
-		}
-	}
-	return best, nil
+	<-done
 }

@@ -3,24 +3,23 @@ package worker
 import (
 	"context"
 	"log/slog"
-	"time"
 
 	"cpbench/plan"
 	"cpbench/plan/folder"
 	"cpbench/worker/result"
 )
 
-// Workload opens the session of a task. A second kind of workload is a package with such a function, and one line
+// Workload opens the session of a task. It returns soon after ctx ends, which is also the end of the task's time; the
+// error is the evidence of the results that the task then leaves. A second kind of workload is a package with such a function, and one line
 // in cmd that names it.
 type Workload func(ctx context.Context, job Job) (Session, error)
 
 // Job is what a workload knows about its task.
 type Job struct {
-	Run      *folder.Run
-	Task     plan.Task
-	LogDir   string // for the output of the programs; nothing else reads it
-	Log      *slog.Logger
-	Deadline time.Time // the task ends at this time
+	Run    *folder.Run
+	Task   plan.Task
+	LogDir string // for the output of the programs; nothing else reads it
+	Log    *slog.Logger
 }
 
 // Session is an open workload: what its executions share, such as a launcher or a living server.

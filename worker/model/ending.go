@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -20,26 +22,39 @@ type ending struct {
 	reason   string
 	evidence string
 	rank     int
-	echo     bool // may well be the consequence of another rank's failure
-	exit     bool // known from the exit of the process only
-	term     bool // ... which TERM has ended
+	echo     bool           // may well be the consequence of another rank's failure
+	final    bool           // no other rank can explain it better
+	exit     bool           // known from the exit of the process only
+	signal   syscall.Signal // ... that ended it; 0: an exit code
 }
 
+// ownWord is the weight of what a rank says of itself.
+const ownWord = 3
+
 // weight orders endings by how much they explain.
-func (e ending) weight() int {
+func (e *execution) weight(end ending) int {
 	switch {
-	case e.outcome.OutOfMemory():
+	case end.outcome.OutOfMemory():
 		return 5
-	case e.outcome != catalogue.Error:
+	case end.outcome != catalogue.Error:
 		return 4
-	case e.exit && !e.term:
-		return 2
-	case e.exit:
-		return 1
-	case e.echo:
+	case end.echo, end.exit && e.ranks[end.rank].echoed:
 		return 0
+	case end.exit && end.told():
+		return 1
+	case end.exit:
+		return 2
 	}
-	return 3
+	return ownWord
+}
+
+// told reports whether the process was ended by a signal that somebody sends to make it stop.
+func (e ending) told() bool { return e.signal == syscall.SIGTERM || e.signal == syscall.SIGINT }
+
+// mayBeOurs reports whether a signal from outside, of which the worker has not heard yet, can be the cause. A program
+// may answer it with any exit code and any words, but not with another signal.
+func (e ending) mayBeOurs() bool {
+	return e.outcome == catalogue.Error && (e.signal == 0 || e.told())
 }
 
 func (e ending) into(r *result.Result) {
@@ -50,16 +65,23 @@ func (e ending) into(r *result.Result) {
 	r.Outcome, r.Reason, r.Evidence = e.outcome, e.reason, e.evidence
 }
 
+// failure is what the worker itself finds wrong.
+func failure(reason, evidence string) ending {
+	return ending{outcome: catalogue.Error, reason: reason, evidence: evidence, final: true}
+}
+
 func infra(what string, err error) ending {
 	return ending{outcome: catalogue.Infra, reason: what, evidence: err.Error()}
 }
 
-func startFailed(program string, err error) ending {
-	reason := "the program could not be started"
+func (s *session) startFailed(program string, err error) ending {
 	if errors.Is(err, syscall.ENOSPC) {
 		return infra("the disk is full", err)
 	}
-	return ending{outcome: catalogue.Error, reason: reason, evidence: fmt.Sprintf("%s: %v", program, err)}
+	if _, err := os.Stat(s.workdir()); err != nil { // the error of the start would blame the program
+		return failure("the program could not be started in workload.workdir", err.Error())
+	}
+	return failure("the program could not be started", fmt.Sprintf("%s: %v", program, err))
 }
 
 // stopped is the ending of an execution whose context has ended.
@@ -72,42 +94,63 @@ func stopped(ctx context.Context) ending {
 	return ending{outcome: catalogue.Cancelled, reason: cause.Error()}
 }
 
-// stoppedOr prefers the end of the context to a failure that it may have caused: a scheduler sends TERM to the ranks
-// at the same moment as to the worker. What a rank said about memory stands.
-func stoppedOr(ctx context.Context, e ending) ending {
-	if ctx.Err() != nil && e.weight() < 3 {
-		return stopped(ctx)
-	}
-	return e
+// claims are the outcomes that a rank can know and may claim.
+var claims = []catalogue.Outcome{
+	catalogue.TooBig, catalogue.ErrorKernel, catalogue.ErrorCollective, catalogue.WrongOutput, catalogue.NoArtifact,
+	catalogue.Skipped, catalogue.OOMComm, catalogue.OOMSuspect,
+}
+
+// echoes are what a rank says when another one has failed before it, in lower case.
+var echoes = []string{
+	"went away", "connection closed by peer", "connection reset by peer", "broken pipe", // sockets, Gloo
+	"remote process exited", // NCCL
 }
 
 // errorEnding is a rank's own word. Its class counts where it is an outcome that a rank can know.
 func errorEnding(rank int, m *protocol.Error) ending {
-	e := ending{outcome: catalogue.Error, reason: fmt.Sprintf("rank %d failed", rank), evidence: m.Text, rank: rank}
-	switch class := catalogue.Outcome(m.Class); class { //nolint:exhaustive // the others cannot be known by a rank
-	case catalogue.TooBig, catalogue.ErrorKernel, catalogue.ErrorCollective, catalogue.WrongOutput, catalogue.NoArtifact,
-		catalogue.Skipped, catalogue.OOMComm, catalogue.OOMSuspect:
-		e.outcome = class
-	case catalogue.Error:
-		e.echo = strings.Contains(m.Text, "peer") // its neighbour went first
+	end := ending{outcome: catalogue.Error, reason: fmt.Sprintf("rank %d failed", rank), evidence: m.Text, rank: rank}
+	if class := catalogue.Outcome(m.Class); slices.Contains(claims, class) {
+		end.outcome = class
+		end.final = class == catalogue.TooBig || class == catalogue.Skipped // the same on all ranks
+		return end
 	}
-	return e
+	text := strings.ToLower(m.Text)
+	end.echo = slices.ContainsFunc(echoes, func(s string) bool { return strings.Contains(text, s) })
+	return end
+}
+
+// brokenEnding judges the end of a connection, which is a failure as long as the rank has work.
+func (e *execution) brokenEnding(i int, err error) ending {
+	end := ending{outcome: catalogue.Error, evidence: e.logTail(i), rank: i}
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+		end.reason, end.echo = fmt.Sprintf("rank %d closed its connection", i), true
+	case errors.Is(err, net.ErrClosed): // by tell
+		end.reason = fmt.Sprintf("rank %d read no message for %v", i, sendLimit)
+	default:
+		end.reason = fmt.Sprintf("rank %d broke the protocol: %v", i, err)
+	}
+	return end
 }
 
 // exitEnding judges a process that has ended although nobody asked it to.
-func (e *execution) exitEnding(i int) ending {
-	r := e.ranks[i]
+func (e *execution) exitEnding(i int, state *os.ProcessState) ending {
 	end := ending{outcome: catalogue.Error, evidence: e.logTail(i), rank: i, exit: true}
-	status, _ := r.exit.Sys().(syscall.WaitStatus)
-	switch {
-	case status.Signaled():
-		end.reason = fmt.Sprintf("rank %d was ended by signal %d (%v)", i, status.Signal(), status.Signal())
-		end.term = status.Signal() == syscall.SIGTERM
-	case r.conn == nil:
-		end.reason = fmt.Sprintf("rank %d ended with exit code %d before it said hello", i, status.ExitStatus())
-	default:
-		end.reason = fmt.Sprintf("rank %d ended with exit code %d before its work was done", i, status.ExitStatus())
+	when := "before its work was done"
+	if e.ranks[i].conn == nil {
+		when = "before it said hello"
 	}
+	if state == nil { // its status was lost
+		end.reason = fmt.Sprintf("rank %d ended %s", i, when)
+		return end
+	}
+	status, _ := state.Sys().(syscall.WaitStatus)
+	if status.Signaled() {
+		end.signal = status.Signal()
+		end.reason = fmt.Sprintf("rank %d was ended by signal %d (%v) %s", i, end.signal, end.signal, when)
+		return end
+	}
+	end.reason = fmt.Sprintf("rank %d ended with exit code %d %s", i, status.ExitStatus(), when)
 	return end
 }
 
@@ -134,5 +177,3 @@ func (e *execution) logTail(i int) string {
 	}
 	return strings.ToValidUTF8(strings.TrimSpace(string(text)), "?")
 }
-
-func isAddrInUse(err error) bool { return errors.Is(err, syscall.EADDRINUSE) }

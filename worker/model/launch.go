@@ -5,17 +5,17 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
-	"hash/fnv"
 	"net"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
-	"syscall"
+	"sync"
 	"time"
 
 	"cpbench/plan"
+	"cpbench/plan/catalogue"
 	"cpbench/worker/model/protocol"
+	"cpbench/worker/result"
 	"cpbench/worker/tree"
 )
 
@@ -27,45 +27,59 @@ type execution struct {
 	began   time.Time
 	listen  net.Listener
 	ranks   []*rank
-	events  chan event // from connections and processes; closed by nobody
-	done    chan struct{}
-	hello   []*protocol.Hello
-	memory  []*protocol.Memory  // as last told, by rank
-	own     [][]protocol.Figure // figures of the program's own, as last told, by rank
-	failed  ending              // why the processes could not even be started
+	failed  ending // why the processes could not even be started
+
+	events   chan event      // from connections and processes
+	over     context.Context // ends when nobody reads events any more
+	end      context.CancelFunc
+	talkers  sync.WaitGroup // goroutines that listen to ranks
+	watchers sync.WaitGroup // ... that wait for processes
 }
 
-// rank is one process.
+// rank is one process and what it has said.
 type rank struct {
-	child *tree.Child
-	conn  *protocol.Conn
-	log   int64 // length of its log file before this execution
-	gone  bool  // the process has ended
+	child  *tree.Child // nil: it could not be started
+	log    int64       // length of its log file before this execution
+	gone   bool        // the process has ended
+	conn   *protocol.Conn
+	silent bool // its connection has ended
+	echoed bool // it said that another rank had failed before it
+	hello  *protocol.Hello
+	memory *protocol.Memory  // after the newest steps
+	own    []protocol.Figure // figures of the program's own, as last told
+}
+
+// event is something that a rank said or that happened to it. Exactly one of msg, err and ended is set.
+type event struct {
+	rank  int
+	msg   protocol.Message
+	conn  *protocol.Conn // with the Hello that opens a connection
+	err   error          // its connection ended or carried nonsense
+	ended bool           // its process ended
 	exit  *os.ProcessState
 }
 
-// event is something that a rank said or that happened to it. Exactly one of msg, err and exit is set.
-type event struct {
-	rank int
-	msg  protocol.Message
-	err  error            // its connection ended or carried nonsense
-	exit *os.ProcessState // its process ended
-	conn *protocol.Conn   // with a Hello
-}
-
-// launch starts the ranks (launcher fork: all of them here, without srun). It does not wait for them.
-func (s *session) launch(ctx context.Context, setting plan.Setting, title string) *execution {
+// launch starts the ranks (launcher fork: all of them here, without srun). It does not wait for them. An execution
+// that could not be started has failed set, and is to be closed like any other.
+func (s *session) launch(setting plan.Setting, title string) *execution {
 	e := &execution{
-		s: s, setting: setting, began: time.Now(), done: make(chan struct{}),
-		ranks: make([]*rank, setting.Ranks), hello: make([]*protocol.Hello, setting.Ranks),
-		memory: make([]*protocol.Memory, setting.Ranks), own: make([][]protocol.Figure, setting.Ranks),
-		events: make(chan event, 16*setting.Ranks),
+		s: s, setting: setting, began: time.Now(),
+		ranks: make([]*rank, setting.Ranks), events: make(chan event, 16*setting.Ranks),
+	}
+	e.over, e.end = context.WithCancel(context.Background())
+	for i := range e.ranks {
+		e.ranks[i] = &rank{}
 	}
 	secret := make([]byte, 16)
 	rand.Read(secret) // crypto/rand never fails
 	e.token = hex.EncodeToString(secret)
+	s.job.Log.Info("launch", "what", title, "ranks", setting.Ranks, "command", strings.Join(setting.Command, " "))
+	if name := forbidden(setting.Env); name != "" {
+		e.failed = failure("env sets "+name+", which the launcher sets itself", "")
+		return e
+	}
 	var err error
-	if e.listen, err = (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
+	if e.listen, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		e.failed = infra("no port for the ranks", err)
 		return e
 	}
@@ -74,14 +88,13 @@ func (s *session) launch(ctx context.Context, setting plan.Setting, title string
 		e.failed = infra("no port for the ranks", err)
 		return e
 	}
-	s.job.Log.Info("launch", "what", title, "ranks", setting.Ranks, "command", strings.Join(setting.Command, " "))
+	e.talkers.Go(e.accept)
 	for i := range e.ranks {
 		if err := e.fork(i, port, title); err != nil {
-			e.failed = startFailed(setting.Command[0], err)
+			e.failed = s.startFailed(setting.Command[0], err)
 			return e
 		}
 	}
-	go e.accept()
 	return e
 }
 
@@ -108,87 +121,58 @@ func (e *execution) fork(i, port int, title string) error {
 	if err != nil {
 		return err
 	}
-	e.ranks[i] = &rank{child: child, log: info.Size()}
-	go func() {
-		err := child.Wait()
-		state := cmd.ProcessState
-		if err != nil && state == nil {
-			state = &os.ProcessState{}
-		}
-		e.send(event{rank: i, exit: state})
-	}()
+	e.ranks[i].child, e.ranks[i].log = child, info.Size()
+	e.watchers.Go(func() {
+		child.Wait() //nolint:errcheck // the state says it all
+		e.send(event{rank: i, ended: true, exit: cmd.ProcessState})
+	})
 	return nil
 }
 
-func (s *session) workdir() string {
-	dir := s.spec.Workdir
-	if dir == "" {
-		return s.job.Run.Plan.Dir
+// stopGrace is how long ranks have to end by themselves after stop.
+const stopGrace = 10 * time.Second
+
+// close ends the execution: by stop if all went well, else at once. Afterwards nothing of it is left: no process, no
+// connection, no goroutine.
+func (e *execution) close(ctx context.Context, end ending, r *result.Result) {
+	if end.outcome == "" {
+		e.tell(ctx, &protocol.Stop{})
+		e.waitGone(ctx)
 	}
-	if strings.HasPrefix(dir, "/") {
-		return dir
+	if e.listen != nil {
+		e.listen.Close() // no more ranks are expected
 	}
-	return s.job.Run.Plan.Dir + "/" + dir
+	rep, err := tree.Kill(context.Background(), tree.DefaultGrace) // also when ctx has ended
+	e.end()
+	e.talkers.Wait()
+	e.s.job.Log.Info("closed", "told", rep.Told, "killed", rep.Killed, "seconds", rep.Duration.Seconds())
+	if err != nil {
+		r.Warn(catalogue.LateKill, err.Error(), "look for processes in an uninterruptible state")
+		return // waiting for them could take for ever
+	}
+	e.watchers.Wait()
+	if rep.Killed > 0 {
+		r.Warn(catalogue.LateKill, fmt.Sprintf("%d processes ignored TERM and had to be killed", rep.Killed), "")
+	}
 }
 
-// misleading are the variables of a batch step that make a program believe that srun has started it.
-var misleading = []string{"SLURM_PROCID=", "SLURM_LOCALID=", "SLURM_NODEID=", "SLURM_NTASKS=", "SLURM_NPROCS=", "SLURM_TASK_PID=", "SLURM_GTIDS=", "SLURM_STEP"}
-
-// environ is the environment of a rank: the worker's, without the scheduler's task variables, with what PyTorch's
-// env:// rendezvous needs, and with the spec's own variables last.
-func (e *execution) environ(i, port int) []string {
-	var env []string
-	for _, kv := range os.Environ() {
-		keep := true
-		for _, m := range misleading {
-			keep = keep && !strings.HasPrefix(kv, m)
-		}
-		if keep {
-			env = append(env, kv)
-		}
-	}
-	lib := e.s.job.Run.Lib()
-	if old := os.Getenv("PYTHONPATH"); old != "" {
-		lib += ":" + old
-	}
-	env = append(env,
-		"PYTHONPATH="+lib,
-		"RANK="+strconv.Itoa(i), "LOCAL_RANK="+strconv.Itoa(i),
-		"WORLD_SIZE="+strconv.Itoa(e.setting.Ranks), "LOCAL_WORLD_SIZE="+strconv.Itoa(e.setting.Ranks),
-		"MASTER_ADDR=127.0.0.1", "MASTER_PORT="+strconv.Itoa(port),
-		protocol.EnvConnect+"="+e.listen.Addr().String(), protocol.EnvToken+"="+e.token,
-	)
-	for name, value := range e.setting.Env {
-		env = append(env, name+"="+value)
-	}
-	return env
-}
-
-// freePort finds a port that nobody listens on. It starts at a place that depends on the task and stays below the
-// kernel's own range for outgoing connections, so that two tasks of one node hardly ever meet.
-func freePort(seed string) (int, error) {
-	low := 32768
-	if data, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"); err == nil {
-		if f := strings.Fields(string(data)); len(f) == 2 {
-			if n, err := strconv.Atoi(f[0]); err == nil && n > 12000 {
-				low = n
+// waitGone gives the ranks time to end by themselves after stop. Their work is done and judged: what goes wrong now
+// is only logged.
+func (e *execution) waitGone(ctx context.Context) {
+	timer := time.NewTimer(stopGrace)
+	defer timer.Stop()
+	for !e.all(func(r *rank) bool { return r.gone }) {
+		select {
+		case <-timer.C:
+			e.s.job.Log.Warn("ranks did not end after stop")
+			return
+		case <-ctx.Done():
+			return
+		case ev := <-e.events:
+			e.note(ev)
+			if ev.ended && ev.exit != nil && !ev.exit.Success() {
+				e.s.job.Log.Warn("after stop", "rank", ev.rank, "exit", ev.exit.String())
 			}
 		}
 	}
-	const first = 10000
-	h := fnv.New32a()
-	h.Write([]byte(seed)) // never fails
-	span := low - first
-	start := int(h.Sum32() % uint32(span))
-	for i := range span {
-		port := first + (start+i)%span
-		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
-		if err == nil {
-			return port, l.Close()
-		}
-		if !isAddrInUse(err) {
-			return 0, err
-		}
-	}
-	return 0, syscall.EADDRINUSE
 }

@@ -23,15 +23,12 @@ const (
 
 // prepare leads the ranks from hello to a built model.
 func (e *execution) prepare(ctx context.Context, r *result.Result) ending {
-	if e.failed.outcome != "" {
-		return e.failed
-	}
 	isHello := func(_ int, m protocol.Message) bool { _, ok := m.(*protocol.Hello); return ok }
 	if end := e.await(ctx, isHello); end.outcome != "" {
 		return end
 	}
-	e.device(r)
-	e.tell(&protocol.Start{Mode: e.s.spec.Mode, DType: e.s.spec.DType, Topology: e.setting.Topology})
+	e.introduce(r)
+	e.tell(ctx, &protocol.Start{Mode: e.s.spec.Mode, DType: e.s.spec.DType, Topology: e.setting.Topology})
 	isReady := func(_ int, m protocol.Message) bool { _, ok := m.(*protocol.Ready); return ok }
 	if end := e.await(ctx, isReady); end.outcome != "" {
 		return end
@@ -40,24 +37,13 @@ func (e *execution) prepare(ctx context.Context, r *result.Result) ending {
 	return ending{}
 }
 
-// device writes what the ranks said about themselves into the provenance.
-func (e *execution) device(r *result.Result) {
-	first := e.hello[0]
-	r.Provenance["device"] = first.Device.Name
-	for name, version := range first.Versions {
-		r.Provenance[name] = version
-	}
-	for name, value := range first.Settings {
-		r.Provenance["setting "+name] = value
-	}
-	if _, ok := first.Versions["reference"]; ok {
-		r.Warn(catalogue.ReferenceModel, "measured on the built-in reference model, which stands for no real one", "")
-	}
-}
-
 // point prepares the input for a point; all ranks have to agree about its size.
 func (e *execution) point(ctx context.Context, params map[string]any, r *result.Result) ending {
-	e.tell(&protocol.Point{Params: params})
+	request := &protocol.Point{Params: params}
+	if _, err := protocol.Encode(request); err != nil {
+		return failure("the point cannot be told to the ranks", err.Error())
+	}
+	e.tell(ctx, request)
 	prepared := make([]*protocol.Prepared, len(e.ranks))
 	end := e.await(ctx, func(rank int, m protocol.Message) bool {
 		p, ok := m.(*protocol.Prepared)
@@ -73,7 +59,7 @@ func (e *execution) point(ctx context.Context, params map[string]any, r *result.
 	for i, p := range prepared {
 		slowest = max(slowest, p.Seconds)
 		if !same(p.PaddedTokens, prepared[0].PaddedTokens) || !same(p.Tokens, prepared[0].Tokens) {
-			return ending{outcome: catalogue.Error, reason: fmt.Sprintf("the ranks disagree: rank 0 and rank %d prepared different sizes", i)}
+			return failure(fmt.Sprintf("the ranks disagree: rank 0 and rank %d prepared different sizes", i), "")
 		}
 	}
 	r.Set(catalogue.PrepareSeconds, slowest)
@@ -102,9 +88,12 @@ func (t times) slowest() []float64 {
 	return out
 }
 
-// step asks for steps and collects their times.
+// step asks for steps and collects their times. What the ranks say of their memory before them is that of these steps.
 func (e *execution) step(ctx context.Context, phase string, count int) (times, ending) {
-	e.tell(&protocol.Step{Phase: phase, Count: count})
+	for _, r := range e.ranks {
+		r.memory = nil
+	}
+	e.tell(ctx, &protocol.Step{Phase: phase, Count: count})
 	got := make([]*protocol.Steps, len(e.ranks))
 	end := e.await(ctx, func(rank int, m protocol.Message) bool {
 		s, ok := m.(*protocol.Steps)
@@ -116,13 +105,15 @@ func (e *execution) step(ctx context.Context, phase string, count int) (times, e
 	if end.outcome != "" {
 		return times{}, end
 	}
+	for rank, s := range got {
+		if end := checkSteps(rank, s, count); end.outcome != "" {
+			return times{}, end
+		}
+	}
 	var t times
 	for i := range count {
 		var host, device []float64
-		for rank, s := range got {
-			if len(s.Seconds) != count {
-				return t, ending{outcome: catalogue.Error, reason: fmt.Sprintf("rank %d reported %d steps instead of %d", rank, len(s.Seconds), count)}
-			}
+		for _, s := range got {
 			host = append(host, s.Seconds[i])
 			if len(s.DeviceSeconds) == count {
 				device = append(device, s.DeviceSeconds[i])
@@ -133,12 +124,20 @@ func (e *execution) step(ctx context.Context, phase string, count int) (times, e
 			t.device = append(t.device, device)
 		}
 	}
-	for rank, s := range got {
-		if s.Finite != nil && !*s.Finite {
-			return t, ending{outcome: catalogue.WrongOutput, reason: fmt.Sprintf("the output of rank %d is not finite", rank), rank: rank}
-		}
-	}
 	return t, ending{}
+}
+
+// checkSteps judges what one rank reported about its steps.
+func checkSteps(rank int, s *protocol.Steps, count int) ending {
+	switch {
+	case len(s.Seconds) != count:
+		return failure(fmt.Sprintf("rank %d reported %d steps instead of %d", rank, len(s.Seconds), count), "")
+	case slices.Min(s.Seconds) < 0:
+		return failure(fmt.Sprintf("rank %d reported a step of %g seconds", rank, slices.Min(s.Seconds)), "")
+	case s.Finite != nil && !*s.Finite:
+		return ending{outcome: catalogue.WrongOutput, reason: fmt.Sprintf("the output of rank %d is not finite", rank), rank: rank}
+	}
+	return ending{}
 }
 
 // measure runs one repeat: cold steps, warm-up until steady, timed steps.
@@ -159,15 +158,19 @@ func (s *session) measure(ctx context.Context, e *execution, r *result.Result) (
 	if end.outcome != "" {
 		return nil, end
 	}
-	e.tell(&protocol.ResetPeak{})
+	e.tell(ctx, &protocol.ResetPeak{})
 	timed, end := s.timed(ctx, e, warm[len(warm)-1])
 	if len(timed.host) > 0 { // what was measured before a failure is kept
 		s.summarize(r, timed, len(warm), steady)
 	}
-	if end.outcome == "" {
-		e.warmPeaks(r)
-		e.figures(r)
+	if end.outcome != "" {
+		if n := len(timed.host); n > 0 {
+			r.Warn(catalogue.Interrupted, fmt.Sprintf("only %d of %d timed steps were run", n, s.spec.Iterations), "")
+		}
+		return samples(timed), end
 	}
+	e.warmPeaks(r)
+	e.figures(r)
 	return samples(timed), end
 }
 
@@ -184,19 +187,20 @@ func (s *session) warmup(ctx context.Context, e *execution, seen []float64) ([]f
 	return seen, steady(seen), ending{}
 }
 
-// steady judges the last steps, without the cold ones: yes, no, or unknown when there are too few. Times that still
-// fall one after the other are not steady however close they are.
+// steady judges the last steps, without the cold ones: yes, no, or unknown when there are too few. Times that
+// still fall, or rise, one after the other are not steady however close they are.
 func steady(seen []float64) string {
 	warm := seen[min(coldSteps, len(seen)):]
 	if len(warm) < steadyLast {
 		return "unknown"
 	}
 	last := warm[len(warm)-steadyLast:]
-	falling := true
+	falling, rising := true, true
 	for i := range last[1:] {
 		falling = falling && last[i+1] < last[i]
+		rising = rising && last[i+1] > last[i]
 	}
-	if slices.Max(last) > steadyRatio*slices.Min(last) || falling {
+	if slices.Max(last) > steadyRatio*slices.Min(last) || falling || rising {
 		return "no"
 	}
 	return "yes"

@@ -46,14 +46,28 @@ func (s *session) Run(ctx context.Context, pair plan.Pair, r *result.Result) []r
 		r.Outcome, r.Reason, r.Evidence = catalogue.Error, "the point cannot be evaluated", err.Error()
 		return nil
 	}
-	ctx, cancel := s.timeout(ctx)
-	defer cancel()
-	e := s.launch(ctx, setting, fmt.Sprintf("point %s repeat %d", pair.ID, pair.Repeat))
-	e.fill(r)
-	samples, end := s.measure(ctx, e, r)
-	e.close(end, r)
+	title := fmt.Sprintf("point %s repeat %d", pair.ID, pair.Repeat)
+	samples, end := s.execute(ctx, setting, title, r)
+	if end.outcome == catalogue.OOMSuspect && ctx.Err() == nil {
+		// The text only sometimes means memory: a second set of processes shows whether it was chance.
+		s.job.Log.Info("once more", "what", title, "reason", end.reason, "evidence", end.evidence)
+		clear(r.Metrics)
+		r.Steps, r.Extra = nil, nil
+		samples, end = s.execute(ctx, setting, title+" once more", r)
+	}
 	end.into(r)
 	return samples
+}
+
+// execute runs one repeat in processes of its own, within workload.timeout.
+func (s *session) execute(ctx context.Context, setting plan.Setting, title string, r *result.Result) ([]result.Sample, ending) {
+	ctx, cancel := s.timeout(ctx)
+	defer cancel()
+	e := s.launch(setting, title)
+	e.fill(r)
+	samples, end := s.measure(ctx, e, r)
+	e.close(ctx, end, r)
+	return samples, end
 }
 
 // timeout bounds one execution or trial by workload.timeout.
@@ -72,4 +86,12 @@ func (e errTimeout) Error() string {
 // rankLog is where a rank's output goes.
 func (s *session) rankLog(rank int) string {
 	return filepath.Join(s.job.LogDir, fmt.Sprintf("rank-%d.log", rank))
+}
+
+// workdir is the folder in which the ranks run.
+func (s *session) workdir() string {
+	if filepath.IsAbs(s.spec.Workdir) {
+		return s.spec.Workdir
+	}
+	return filepath.Join(s.job.Run.Plan.Dir, s.spec.Workdir)
 }

@@ -1,14 +1,12 @@
 package model
 
 import (
-	"context"
-	"fmt"
-	"time"
+	"slices"
+	"strings"
 
 	"cpbench/plan/catalogue"
 	"cpbench/worker/model/protocol"
 	"cpbench/worker/result"
-	"cpbench/worker/tree"
 )
 
 // fill writes down what is asked of the execution.
@@ -21,6 +19,33 @@ func (e *execution) fill(r *result.Result) {
 		return nil
 	}
 	r.Sizes = result.Sizes{Tokens: size("tokens"), Atoms: size("atoms"), MSA: size("msa"), Ranks: e.setting.Ranks, Topology: e.setting.Topology}
+}
+
+// introduce writes what the ranks said about themselves into the provenance. It overwrites no fact that is known
+// from elsewhere.
+func (e *execution) introduce(r *result.Result) {
+	first := e.ranks[0].hello
+	set := func(key, value string) {
+		if _, known := r.Provenance[key]; !known && value != "" {
+			r.Provenance[key] = value
+		}
+	}
+	for name, version := range first.Versions {
+		set(name, version)
+	}
+	for name, value := range first.Settings {
+		set("setting "+name, value)
+	}
+	var devices []string
+	for _, rank := range e.ranks {
+		if name := rank.hello.Device.Name; name != "" && !slices.Contains(devices, name) {
+			devices = append(devices, name)
+		}
+	}
+	set("device", strings.Join(devices, " + ")) // more than one is worth seeing
+	if _, ok := first.Versions["reference"]; ok {
+		r.Warn(catalogue.ReferenceModel, "measured on the built-in reference model, which stands for no real one", "")
+	}
 }
 
 // coldPeaks writes the peaks since the start of the processes, which decide whether a size fits.
@@ -38,7 +63,8 @@ func (e *execution) warmPeaks(r *result.Result) {
 // peak is the maximum over the ranks, nil where a rank did not measure it.
 func (e *execution) peak(cold bool, of func(protocol.Peak) *int64) *float64 {
 	var most *float64
-	for _, m := range e.memory {
+	for _, r := range e.ranks {
+		m := r.memory
 		if m == nil {
 			return nil
 		}
@@ -64,7 +90,8 @@ func device(p protocol.Peak) *int64    { return p.Device }
 // capacity is the memory that every rank may use: the least over the ranks; nil if one did not say.
 func (e *execution) capacity() *float64 {
 	var least *float64
-	for _, h := range e.hello {
+	for _, r := range e.ranks {
+		h := r.hello
 		if h == nil || h.Device.TotalBytes == nil {
 			return nil
 		}
@@ -77,52 +104,13 @@ func (e *execution) capacity() *float64 {
 
 // figures keeps the program's own figures, each from the lowest rank that told it, as last told.
 func (e *execution) figures(r *result.Result) {
-	at := map[string]int{}
-	for _, byRank := range e.own {
-		for _, f := range byRank {
-			if _, ok := at[f.Name]; ok {
-				continue
-			}
-			at[f.Name] = len(r.Extra)
-			r.Extra = append(r.Extra, result.Figure{Name: f.Name, Value: f.Value, Unit: f.Unit})
-		}
-	}
-}
-
-// close ends the execution: by stop if all went well, else at once. Afterwards none of its processes is left.
-func (e *execution) close(end ending, r *result.Result) {
-	if end.outcome == "" {
-		e.tell(&protocol.Stop{})
-		e.waitGone()
-	}
-	if e.listen != nil {
-		e.listen.Close() // no more ranks are expected
-	}
-	rep, err := tree.Kill(context.Background(), tree.DefaultGrace)
-	close(e.done)
+	told := map[string]bool{}
 	for _, rank := range e.ranks {
-		if rank != nil && rank.conn != nil {
-			rank.conn.Close() // the process is gone
-		}
-	}
-	e.s.job.Log.Info("closed", "told", rep.Told, "killed", rep.Killed, "seconds", rep.Duration.Seconds())
-	if err != nil {
-		r.Warn(catalogue.LateKill, err.Error(), "look for processes in an uninterruptible state")
-	} else if rep.Killed > 0 {
-		r.Warn(catalogue.LateKill, fmt.Sprintf("%d processes ignored TERM and had to be killed", rep.Killed), "")
-	}
-}
-
-// waitGone gives the ranks time to end by themselves after stop.
-func (e *execution) waitGone() {
-	timer := time.NewTimer(stopGrace)
-	defer timer.Stop()
-	for !e.allGone() {
-		select {
-		case <-timer.C:
-			return
-		case ev := <-e.events:
-			e.note(ev)
+		for _, f := range rank.own {
+			if !told[f.Name] {
+				told[f.Name] = true
+				r.Extra = append(r.Extra, result.Figure{Name: f.Name, Value: f.Value, Unit: f.Unit})
+			}
 		}
 	}
 }

@@ -1,0 +1,273 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"cpbench/plan/catalogue"
+	"cpbench/worker"
+	"cpbench/worker/result"
+	"cpbench/worker/search"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// seek is the line of a search from 10 to 640 in steps of 10.
+func seek(more string) string {
+	return "max_fit: {axis: tokens, from: 10, step: 10, tolerance: 1%" + more + "}"
+}
+
+// found performs the search of a spec, which is the first pair of its task, and checks what holds for every search.
+func found(ctx context.Context, t *testing.T, text string) (*stage, *result.Result, time.Duration) {
+	t.Helper()
+	st := newStage(t, text)
+	if st.task.Pairs[0].Case == "" {
+		t.Fatal("the task does not begin with a search")
+	}
+	r, samples, took := st.perform(ctx, 0)
+	if r.MaxFit == nil || len(samples) != 0 {
+		t.Fatalf("max_fit = %v, %d samples", r.MaxFit, len(samples))
+	}
+	fresh := 0
+	for i, trial := range r.MaxFit.Trials {
+		if trial.Fresh {
+			fresh++
+		}
+		if must := i == 0 || trial.Confirm || !r.MaxFit.Trials[i-1].Outcome.Fits(); must && !trial.Fresh {
+			t.Errorf("trial %d at %d ran in the processes of the one before it, which was %s", i, trial.N, r.MaxFit.Trials[max(i-1, 0)].Outcome)
+		}
+		if (trial.Peak == nil) == trial.Outcome.Fits() {
+			t.Errorf("trial %d at %d: %s with peak %v", i, trial.N, trial.Outcome, trial.Peak)
+		}
+	}
+	if n := len(st.events("launch")); n != fresh {
+		t.Errorf("%d launches for %d fresh trials", n, fresh)
+	}
+	t.Logf("%+v", bracket(r.MaxFit))
+	return st, r, took
+}
+
+// bracket is what a search says of its sizes, as text.
+func bracket(m *result.MaxFit) string {
+	size := func(n *int64) string {
+		if n == nil {
+			return "-"
+		}
+		return fmt.Sprint(*n)
+	}
+	return fmt.Sprintf("fits %s oom %s limit %s above %s %s confirmed %d/%d", size(m.Fits), size(m.OOM), size(m.Limit), size(m.Above), m.Ended, m.Confirmed, m.Confirms)
+}
+
+func TestSearchOfTheReferenceModel(t *testing.T) {
+	_, r, _ := found(t.Context(), t, refer(4, "", "topology: 2d", "max_fit: {axis: tokens, from: 8, to: 1024, step: 8, tolerance: 1%}"))
+	m := r.MaxFit
+	if r.Outcome != catalogue.OK || m.Fits == nil || m.OOM == nil || *m.OOM-*m.Fits != 8 || m.Ended != "closed" || m.Confirmed != 1 {
+		t.Fatalf("%s, %s", r.Outcome, bracket(m))
+	}
+	if !strings.Contains(r.Evidence, "out of memory") || warned(r, catalogue.Unconfirmed) {
+		t.Errorf("evidence %q, warnings %v", r.Evidence, r.Warnings)
+	}
+	if *r.Sizes.Tokens != *m.Fits || r.Sizes.PaddedTokens == nil || r.Sizes.Ranks != 4 {
+		t.Errorf("sizes %+v at %d", r.Sizes, *m.Fits)
+	}
+	if v := r.Metrics[catalogue.PeakAllocatedBytes]; v == nil || m.Capacity == nil || *v > *m.Capacity || *v < *m.Capacity/2 || *m.PeakBytes != *v {
+		t.Errorf("peak %v of %v", v, m.Capacity)
+	}
+	for _, name := range []string{catalogue.StepSeconds, catalogue.LaunchSeconds, catalogue.PrepareSeconds} {
+		if _, ok := r.Metrics[name]; ok {
+			t.Errorf("a search has %s", name)
+		}
+	}
+	// Processes that are used again tell the peak of each size, not that of the largest so far, and the same size
+	// needs the same memory in fresh ones.
+	peaks := map[int64]float64{}
+	for _, trial := range m.Trials {
+		if trial.Peak == nil {
+			continue
+		}
+		if old, ok := peaks[trial.N]; ok && old != *trial.Peak {
+			t.Errorf("size %d: peak %.0f, then %.0f in other processes", trial.N, old, *trial.Peak)
+		}
+		peaks[trial.N] = *trial.Peak
+	}
+	if len(peaks) < 3 || peaks[16] >= peaks[128] || peaks[128] >= *m.PeakBytes {
+		t.Errorf("peaks %v", peaks)
+	}
+}
+
+func TestSearches(t *testing.T) {
+	tests := []struct {
+		name     string
+		text     string
+		outcome  catalogue.Outcome
+		reason   string
+		evidence string
+		bracket  string
+		warning  catalogue.Code
+	}{
+		{
+			name: "closed", text: play(2, "oom-above:70", "1", seek(", to: 640")), outcome: catalogue.OK, evidence: "CUDA out of memory at 80",
+			bracket: "fits 70 oom 80 limit - above - closed confirmed 1/1",
+		},
+		{
+			name: "confirmed twice", text: play(1, "oom-above:10", "0", seek(", to: 640, confirm: 2")), outcome: catalogue.OK, evidence: "CUDA out of memory at 20",
+			bracket: "fits 10 oom 20 limit - above - closed confirmed 2/2",
+		},
+		{
+			name: "floor", text: play(2, "oom-above:9", "1", seek(", to: 640")), outcome: catalogue.OOMDevice, evidence: "CUDA out of memory at 10",
+			bracket: "fits - oom 10 limit - above - floor confirmed 0/1",
+		},
+		{
+			name: "ceiling", text: play(2, "honest", "1", seek(", to: 40")), outcome: catalogue.OK,
+			bracket: "fits 40 oom - limit - above - ceiling confirmed 1/1",
+		},
+		{
+			name: "another limit", text: play(2, "too-big-above:30", "1", seek(", to: 640")), outcome: catalogue.OK, reason: "size 40 met a limit that is not memory",
+			bracket: "fits 30 oom - limit 40 above - limit_other confirmed 1/1",
+		},
+		{
+			name: "unstable", text: play(1, "unstable", "0", seek(", to: 20")), outcome: catalogue.OK, reason: "size 20 ran again in 0 of 1 new processes",
+			evidence: "CUDA out of memory this time", bracket: "fits 20 oom - limit - above - unstable confirmed 0/1", warning: catalogue.Unstable,
+		},
+		{
+			name: "an error ends it", text: play(1, "error-above:30", "0", seek(", to: 640")), outcome: catalogue.Error, reason: "rank 0 failed", evidence: "illegal instruction at 40",
+			bracket: "fits 20 oom - limit - above - aborted confirmed 0/1", warning: catalogue.Unconfirmed,
+		},
+		{
+			name: "an error at once", text: play(1, "error-above:0", "0", seek(", to: 640")), outcome: catalogue.Error, reason: "rank 0 failed", evidence: "illegal instruction at 10",
+			bracket: "fits - oom - limit - above - aborted confirmed 0/1",
+		},
+		{
+			name: "a trial hangs", text: play(1, "wait-above:30", "0", seek(", to: 640"), "timeout: 700ms"), outcome: catalogue.Timeout,
+			reason: "one execution took longer than workload.timeout (700ms)", evidence: "no answer yet from rank 0",
+			bracket: "fits 20 oom - limit - above - aborted confirmed 0/1", warning: catalogue.Unconfirmed,
+		},
+		{
+			name: "the search takes too long", text: play(1, "wait-above:30", "0", seek(", to: 640, time: 1s")), outcome: catalogue.OK,
+			reason: "the search took longer than workload.max_fit.time (1s)", bracket: "fits 20 oom - limit - above - time_limit confirmed 0/1", warning: catalogue.Interrupted,
+		},
+		{
+			name: "too long for one size", text: play(1, "wait-above:0", "0", seek(", to: 640, time: 500ms")), outcome: catalogue.Timeout,
+			reason: "the search took longer than workload.max_fit.time (500ms)", evidence: "no answer yet from rank 0", bracket: "fits - oom - limit - above - time_limit confirmed 0/1", warning: catalogue.Interrupted,
+		},
+		{
+			name: "no program", text: spec(1, "[./none]", seek(", to: 640")), outcome: catalogue.Error, reason: "the program could not be started", evidence: "./none",
+			bracket: "fits - oom - limit - above - aborted confirmed 0/1",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, r, _ := found(t.Context(), t, tt.text)
+			if r.Outcome != tt.outcome || r.Reason != tt.reason || !strings.Contains(r.Evidence, tt.evidence) || tt.evidence == "" && r.Evidence != "" {
+				t.Errorf("%s: %q: %q", r.Outcome, r.Reason, r.Evidence)
+			}
+			if got := bracket(r.MaxFit); got != tt.bracket {
+				t.Errorf("bracket:\n got %s\nwant %s", got, tt.bracket)
+			}
+			if tt.warning != "" && !warned(r, tt.warning) || tt.warning == "" && len(r.Warnings) > 0 {
+				t.Errorf("warnings %v, want %q", r.Warnings, tt.warning)
+			}
+			if tt.outcome == catalogue.OK && (r.Sizes.Tokens == nil || *r.Sizes.Tokens != *r.MaxFit.Fits || *r.Sizes.PaddedTokens < *r.MaxFit.Fits) {
+				t.Errorf("sizes %+v", r.Sizes)
+			}
+		})
+	}
+}
+
+// A signal keeps what the trials have shown.
+func TestSearchMeetsASignal(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	st := newStage(t, play(2, "wait-above:30", "1", seek(", to: 640")))
+	go func() {
+		for {
+			if text, err := os.ReadFile(filepath.Join(st.job.LogDir, "rank-1.log")); err == nil && strings.Contains(string(text), "waiting") {
+				cancel(worker.ErrSignal)
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	r, _, took := st.perform(ctx, 0)
+	if r.Outcome != catalogue.Cancelled || r.Reason != worker.ErrSignal.Error() || took > quick || !warned(r, catalogue.Interrupted) {
+		t.Errorf("%s: %q after %v, %v", r.Outcome, r.Reason, took, r.Warnings)
+	}
+	if got, want := bracket(r.MaxFit), "fits 20 oom - limit - above - aborted confirmed 0/1"; got != want || len(r.MaxFit.Trials) != 3 {
+		t.Errorf("bracket:\n got %s\nwant %s; %d trials", got, want, len(r.MaxFit.Trials))
+	}
+}
+
+// One step for inference; two in training, where the optimizer's state appears at the first; three to confirm.
+func TestStepsOfATrial(t *testing.T) {
+	for mode, want := range map[string][]string{
+		"inference": {"probe 1 at 10", "probe 1 at 20", "probe 3 at 20"},
+		"training":  {"probe 2 at 10", "probe 2 at 20", "probe 3 at 20"},
+	} {
+		t.Run(mode, func(t *testing.T) {
+			st, r, _ := found(t.Context(), t, play(1, "honest", "0", "mode: "+mode, seek(", to: 20")))
+			for i, peak := range []float64{1000, 500, 1000} { // since the start; since the size before; since the start
+				if got := r.MaxFit.Trials[i].Peak; got == nil || *got != peak {
+					t.Errorf("trial %d: peak %v, want %v", i, got, peak)
+				}
+			}
+			var got []string
+			for line := range strings.Lines(st.output(0)) {
+				if strings.HasPrefix(line, "probe") {
+					got = append(got, strings.TrimSpace(line))
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("steps (-want +got):\n%s", diff)
+			}
+			if n := strings.Count(st.output(0), "== point "); n != 2 {
+				t.Errorf("%d headers in the log of the rank, want 2", n)
+			}
+		})
+	}
+}
+
+// A program whose arguments or environment depend on the size is started anew for each size.
+func TestProgramOfEachSize(t *testing.T) {
+	for name, text := range map[string]string{
+		"argument":    spec(1, `["{cpbench}", actor, "{tokens}", "0"]`, seek(", to: 40, confirm: 0")),
+		"environment": play(1, "honest", "0", seek(", to: 40, confirm: 0"), `env: {N: "{tokens}"}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			st, r, _ := found(t.Context(), t, text)
+			if n := len(st.events("launch")); r.Outcome != catalogue.OK || n != 3 {
+				t.Errorf("%s, %d launches for 10, 20 and 40", r.Outcome, n)
+			}
+		})
+	}
+}
+
+// What no trial of an actor leads to: a fit that is not monotone, and a configuration that no search can follow.
+func TestReport(t *testing.T) {
+	st := newStage(t, play(1, "honest", "0", seek(", to: 640")))
+	blank := func() *hunt {
+		return &hunt{
+			s: &session{job: st.job, spec: st.run.Plan.Spec.Workload}, r: &result.Result{Metrics: map[string]*float64{}},
+			sizes: map[int64]result.Sizes{20: {Tokens: ptr(int64(20))}}, oom: ending{outcome: catalogue.OOMComm, evidence: "NCCL"},
+		}
+	}
+	h := blank()
+	h.report(search.Answer{Fits: ptr(int64(20)), OOM: ptr(int64(30)), Above: ptr(int64(40)), NonMonotone: true, Ended: search.NonMonotone, Confirmed: 1, Confirms: 1})
+	if !warned(h.r, catalogue.NonMonotone) || h.r.Outcome != catalogue.OK || *h.r.Sizes.Tokens != 20 {
+		t.Errorf("%+v", h.r)
+	}
+	if got, want := bracket(h.r.MaxFit), "fits 20 oom 30 limit - above 40 non_monotone confirmed 1/1"; got != want {
+		t.Errorf("bracket:\n got %s\nwant %s", got, want)
+	}
+	h = blank()
+	h.report(soFar(search.Config{}, nil))
+	h.cut(t.Context(), errors.New("step 0: needs at least 1"))
+	if h.r.Outcome != catalogue.Error || h.r.Evidence != "step 0: needs at least 1" {
+		t.Errorf("%s, %q, %q", h.r.Outcome, h.r.Reason, h.r.Evidence)
+	}
+}
