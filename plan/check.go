@@ -18,6 +18,7 @@ func (s *Spec) check(ps *problems) {
 	checkRules(ps, reflect.ValueOf(s).Elem(), "")
 	s.checkAxes(ps)
 	s.checkTexts(ps)
+	s.checkKind(ps)
 	s.checkSlurm(ps)
 	e := compile(s, axesOf(s), ps)
 	s.checkMaxFit(ps, e)
@@ -48,7 +49,7 @@ func checkField(ps *problems, f reflect.Value, r rules, at string) {
 		ps.at(at, example[at], "%s is missing", at)
 	case f.Kind() == reflect.Struct:
 		checkRules(ps, f, at)
-	case f.Type() == reflect.TypeFor[[]Exclude](), f.Type() == reflect.TypeFor[[]Column]():
+	case f.Type() == reflect.TypeFor[[]Exclude](), f.Type() == reflect.TypeFor[[]Column](), f.Type() == reflect.TypeFor[[]Figure]():
 		for j := range f.Len() {
 			checkRules(ps, f.Index(j), indexed(at, j))
 		}
@@ -94,7 +95,7 @@ var example = map[string]string{
 	"version":               "write `version: 1`",
 	"name":                  "write `name: my-sweep`",
 	"workload":              "write `workload: {kind: model, mode: inference, command: [...]}`",
-	"workload.kind":         "write `kind: model`",
+	"workload.kind":         "write `kind: model` or `kind: command`",
 	"workload.mode":         "write `mode: inference` or `mode: training`; they measure different things",
 	"workload.command":      "write `command: [python3, my_model.py]`",
 	"workload.max_fit.axis": "write `axis: tokens`",
@@ -111,8 +112,8 @@ func (s *Spec) checkTexts(ps *problems) {
 		checkText(ps, indexed("setup", i), line)
 	}
 	for name, value := range s.Env {
-		if !envName.MatchString(name) || strings.HasPrefix(name, "CPBENCH_") || strings.HasPrefix(name, "SLURM_") {
-			ps.at("env."+name, "use letters, digits and underscore; CPBENCH_ and SLURM_ are taken", "env: %q cannot be set", name)
+		if !envName.MatchString(name) || strings.HasPrefix(name, "CPBENCH_") || strings.HasPrefix(name, "SLURM_") || slices.Contains(rankNames, name) {
+			ps.at("env."+name, "use letters, digits and underscore; CPBENCH_, SLURM_ and what tells a rank who it is are taken", "env: %q cannot be set", name)
 		}
 		checkText(ps, "env."+name, value)
 	}
@@ -142,6 +143,9 @@ func (s *Spec) checkTexts(ps *problems) {
 		checkText(ps, indexed("columns", i)+".name", c.Name)
 	}
 }
+
+// rankNames are the variables by which a launcher tells a rank who it is.
+var rankNames = []string{"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 

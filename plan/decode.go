@@ -28,6 +28,7 @@ func Load(file string, data []byte) (*Spec, error) {
 	}
 	d.decode(root, reflect.ValueOf(spec).Elem(), "")
 	spec.file, spec.pos = file, ps.pos
+	spec.kindDefaults()
 	if !d.broken {
 		spec.check(ps)
 	}
@@ -187,11 +188,11 @@ var namers = []string{"matrix", "zip", "include", "derive"}
 func (d *decoder) unbuiltKind(n *yaml.Node) bool {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, val := n.Content[i], n.Content[i+1]
-		if key.Value != "kind" || val.Value == "model" {
+		if key.Value != "kind" || val.Value == "model" || val.Value == "command" {
 			continue
 		}
-		hint := "this version runs `kind: model`"
-		if slices.Contains([]string{"command", "llm"}, val.Value) {
+		hint := "this version runs `kind: model` and `kind: command`"
+		if val.Value == "llm" {
 			d.add(Pos{val.Line, val.Column}, hint, "workload.kind: %q is not built yet", val.Value)
 		} else {
 			d.add(Pos{val.Line, val.Column}, hint, "workload.kind: unknown kind %q", val.Value)

@@ -13,21 +13,22 @@ import (
 
 // evaluator holds the compiled expressions of a spec.
 type evaluator struct {
-	axes    []Axis
-	derive  []named
-	exclude []*expr.Program
-	point   []named
-	ranks   *expr.Program
-	nodes   *expr.Program
-	gpus    *expr.Program
-	cpus    *expr.Program
-	time    *expr.Program // nil: seconds holds the literal
-	seconds int64
-	command []template
-	env     map[string]template
-	gpuType template
-	mem     template
-	columns []*expr.Program
+	axes     []Axis
+	derive   []named
+	exclude  []*expr.Program
+	point    []named
+	ranks    *expr.Program
+	nodes    *expr.Program
+	gpus     *expr.Program
+	cpus     *expr.Program
+	time     *expr.Program // nil: seconds holds the literal
+	seconds  int64
+	command  []template
+	env      map[string]template
+	gpuType  template
+	artifact template
+	mem      template
+	columns  []*expr.Program
 }
 
 type named struct {
@@ -81,6 +82,7 @@ func (e *evaluator) compileWorkload(s *Spec, c *compiler) {
 	for i, arg := range s.Workload.Command {
 		e.command = append(e.command, c.template(arg, indexed("workload.command", i), reservedNames))
 	}
+	e.artifact = c.template(s.Workload.Artifact, "workload.artifact", reservedNames)
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		e.env[name] = c.template(s.Env[name], "env."+name, reservedNames)
 	}

@@ -14,6 +14,7 @@ type Setting struct {
 	Params    []Param
 	Values    map[string]any // axes and derived names, for further expressions
 	Command   []string
+	Artifact  string // of a command: pattern of the file that has to exist afterwards
 	Env       map[string]string
 	Ranks     int
 	Topology  string
@@ -144,7 +145,9 @@ func (e *evaluator) shape(st *Setting, s *Spec, values map[string]any) *evalErro
 	}
 	switch {
 	case s.Workload.Launcher == "fork" && st.Resources.Nodes > 1:
-		return &evalError{"resources.nodes", fmt.Errorf("gives %d, but `launcher: fork` starts all ranks on one node", st.Resources.Nodes)}
+		return &evalError{"resources.nodes", fmt.Errorf("gives %d, but `launcher: fork` starts all ranks on one node; use torchrun or srun", st.Resources.Nodes)}
+	case st.Ranks%st.Resources.Nodes != 0:
+		return &evalError{"workload.ranks", fmt.Errorf("gives %d, which %d nodes cannot share equally", st.Ranks, st.Resources.Nodes)}
 	case s.Site.GPUsPerNode > 0 && st.Resources.GPUsPerNode > s.Site.GPUsPerNode:
 		return &evalError{"resources.gpus_per_node", fmt.Errorf("gives %d, but a node of the site has %d", st.Resources.GPUsPerNode, s.Site.GPUsPerNode)}
 	}
@@ -236,6 +239,7 @@ func (p *Plan) At(pt Point, n int64) (Setting, error) {
 	for _, t := range e.command {
 		st.Command = append(st.Command, t.fill(texts))
 	}
+	st.Artifact = e.artifact.fill(texts)
 	st.Env = make(map[string]string, len(e.env))
 	for name, t := range e.env {
 		st.Env[name] = t.fill(texts)

@@ -17,6 +17,7 @@ import (
 const (
 	specPage     = "../docs/spec.md"
 	pageTemplate = "testdata/schema/spec.md.tmpl"
+	commandFile  = "testdata/schema/command.yaml"
 )
 
 // TestFullExample: the example of docs/spec.md names every key.
@@ -26,6 +27,11 @@ func TestFullExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	command, err := os.ReadFile(commandFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = append(text, command...)
 	for _, s := range docSections {
 		_, names := structFields(s.typ)
 		for _, name := range names {
@@ -44,6 +50,7 @@ var docSections = []struct {
 	{"The sweep", reflect.TypeFor[Spec]()},
 	{"Each of `exclude`", reflect.TypeFor[Exclude]()},
 	{"`workload`", reflect.TypeFor[Workload]()},
+	{"Each of `workload.metrics`", reflect.TypeFor[Figure]()},
 	{"`workload.max_fit`", reflect.TypeFor[MaxFit]()},
 	{"`resources`", reflect.TypeFor[Resources]()},
 	{"`slurm`", reflect.TypeFor[Slurm]()},
@@ -61,6 +68,10 @@ func TestDocsSpec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	command, err := os.ReadFile(commandFile)
+	if err != nil {
+		t.Fatal(err)
+	}
 	type section struct {
 		Title string
 		Keys  []key
@@ -69,10 +80,11 @@ func TestDocsSpec(t *testing.T) {
 	type without struct{ Key, Why string }
 	data := struct {
 		Full      string
+		Command   string
 		Sections  []section
 		Functions []function
 		Unbuilt   []without
-	}{Full: string(full)}
+	}{Full: string(full), Command: string(command)}
 	comments := specReflector(t).CommentMap
 	for _, s := range docSections {
 		sec := section{Title: s.title}

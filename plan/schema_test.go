@@ -208,7 +208,7 @@ func TestSchemaAccepts(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no sample sweeps: %v", err)
 	}
-	for _, file := range append(files, "../templates/starter-model.yaml", fullFile) {
+	for _, file := range append(files, "../templates/starter-model.yaml", fullFile, commandFile) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -249,7 +249,7 @@ func TestSchemaRefuses(t *testing.T) {
 		{"repeats", "repeats: 1 ", "repeats: many "},
 		{"no repeats", "repeats: 1 ", "repeats: 0 "},
 		{"order", "order: blocks ", "order: random "},
-		{"kind", "kind: model ", "kind: command "},
+		{"kind", "kind: model ", "kind: llm "},
 		{"mode", "mode: inference ", "mode: both "},
 		{"command is a line", `command: [python3, my_rank.py, "--data={dataset}"]`, "command: python3 my_rank.py"},
 		{"point is a list", "point: {tokens: tokens, atoms", "point: [tokens]\n  other: {atoms"},

@@ -60,19 +60,21 @@ type Exclude struct {
 
 // Workload is what a task does.
 type Workload struct {
-	// Kind of workload. This version runs `model`: ranks that speak the protocol of docs/protocol.md.
-	Kind string `yaml:"kind" json:"kind" jsonschema:"required,enum=model"`
-	// Mode is `inference` (forward) or `training` (forward, backward and optimizer step).
-	Mode string `yaml:"mode" json:"mode" jsonschema:"required,enum=inference,enum=training"`
-	// Command of one rank, a list of arguments. `{name}` stands for a value of the point, `{cpbench}` for the
+	// Kind of workload: `model` is ranks that speak the protocol of docs/protocol.md; `command` is any program, run
+	// once for each iteration.
+	Kind string `yaml:"kind" json:"kind" jsonschema:"required,enum=model,enum=command"`
+	// Mode is `inference` (forward) or `training` (forward, backward and optimizer step). A model has to say which.
+	Mode string `yaml:"mode" json:"mode,omitempty" jsonschema:"enum=inference,enum=training"`
+	// Command of one rank, or of the program: a list of arguments. `{name}` stands for a value of the point, `{cpbench}` for the
 	// cpbench binary of the run and `{run}` for the run folder; `{{` and `}}` are literal braces.
 	Command []string `yaml:"command" json:"command" jsonschema:"required,minItems=1"`
 	// Files are copied into the run, put on PYTHONPATH, and hashed into every result. Relative to the spec.
 	Files []string `yaml:"files" json:"files,omitempty"`
 	// Workdir is the folder in which the program runs; default: the spec's folder.
 	Workdir string `yaml:"workdir" json:"workdir,omitempty"`
-	// Launcher starts the ranks. This version knows `fork`: the worker starts them all on one node.
-	Launcher string `yaml:"launcher" json:"launcher" jsonschema:"enum=fork,default=fork"`
+	// Launcher starts the ranks: `fork` is the worker itself, all on one node; `torchrun` is one torchrun on each node;
+	// `srun` is one task of a job step for each rank; `none` runs the command once, which starts the ranks by itself.
+	Launcher string `yaml:"launcher" json:"launcher" jsonschema:"enum=fork,enum=torchrun,enum=srun,enum=none,default=fork"`
 	// Ranks is an expression: the number of ranks, which is the CP size.
 	Ranks string `yaml:"ranks" json:"ranks" jsonschema:"default=1"`
 	// Topology is `1d` or `2d`. A 2d mesh needs a square number of ranks.
@@ -83,13 +85,37 @@ type Workload struct {
 	// DType is told to the program and printed, for example `bf16`.
 	DType string `yaml:"dtype" json:"dtype,omitempty"`
 	// Warmup is the least number of steps that are run and discarded; it goes on until the times are steady, at most 20.
-	Warmup int `yaml:"warmup" json:"warmup" jsonschema:"minimum=1,maximum=20,default=3"`
-	// Iterations is the number of timed steps. An interval within the process needs 6.
-	Iterations int `yaml:"iterations" json:"iterations" jsonschema:"minimum=5,maximum=200,default=10"`
+	// A model needs at least 1. Of a command it is the number of runs, 1 unless given.
+	Warmup int `yaml:"warmup" json:"warmup" jsonschema:"minimum=0,maximum=20,default=3"`
+	// Iterations is the number of timed steps, at least 5 of a model. An interval within the process needs 6. Of a
+	// command it is the number of timed runs, 5 unless given.
+	Iterations int `yaml:"iterations" json:"iterations" jsonschema:"minimum=1,maximum=200,default=10"`
 	// Timeout of one execution, or of one trial of a search.
 	Timeout Duration `yaml:"timeout" json:"timeout" jsonschema:"default=20m"`
+	// Metrics are figures that a command writes: `kind: command` only.
+	Metrics []Figure `yaml:"metrics" json:"metrics,omitempty"`
+	// Artifact is a file that has to exist, and not to be empty, after a run of a command: `kind: command` only.
+	// `{name}` stands for a value of the point, `*` for any part of a name. Relative to the folder of that run.
+	Artifact string `yaml:"artifact" json:"artifact,omitempty"`
+	// OOMPatterns are further texts, regular expressions, that mean that a command ran out of device memory:
+	// `kind: command` only.
+	OOMPatterns []string `yaml:"oom_patterns" json:"oom_patterns,omitempty"`
 	// MaxFit searches for the largest value of an axis that fits.
 	MaxFit *MaxFit `yaml:"max_fit" json:"max_fit,omitempty"`
+}
+
+// Figure is a number that a command writes, into its output or into a JSON file.
+type Figure struct {
+	// Name of the figure: one of the catalogue, or of your own.
+	Name string `yaml:"name" json:"name" jsonschema:"required"`
+	// JSON is where the number stands in a file: `FILE:PATH`, with a path such as `timings.total` or `runs.0.ms`.
+	JSON string `yaml:"json" json:"json,omitempty"`
+	// Regex finds the number in the output: its first group, in the last line that matches.
+	Regex string `yaml:"regex" json:"regex,omitempty"`
+	// Unit of the number, for figures of your own.
+	Unit string `yaml:"unit" json:"unit,omitempty"`
+	// Better says which way is better.
+	Better string `yaml:"better" json:"better,omitempty" jsonschema:"enum=lower,enum=higher"`
 }
 
 // MaxFit adds one case point for each combination of the other axes: the search for the largest size that fits.

@@ -12,3 +12,8 @@ var JobScript string
 //
 //go:embed starter-model.yaml
 var StarterModel string
+
+// CpbenchTorch is the rank side of the protocol for PyTorch models. Every run folder holds it in lib.
+//
+//go:embed python/cpbench_torch.py
+var CpbenchTorch []byte

@@ -32,6 +32,11 @@ const (
 	PeakDeviceBytes    = "peak_device_bytes"
 	WarmAllocatedBytes = "warm_allocated_bytes"
 	RankImbalance      = "rank_imbalance"
+	EnergyJoules       = "energy_joules"
+	PowerMedianWatts   = "power_median_watts"
+	ThrottledFraction  = "throttled_fraction"
+	SMClockMedianHertz = "sm_clock_median_hertz"
+	TemperatureMax     = "gpu_temperature_max_celsius"
 )
 
 const (
@@ -52,6 +57,11 @@ func Metrics() []Metric {
 		{PeakDeviceBytes, "bytes", Lower, "device used (GiB)", gib, "largest memory in use on the whole device; maximum over ranks"},
 		{WarmAllocatedBytes, "bytes", Lower, "warm peak (GiB)", gib, "largest memory in live tensors during the timed steps; maximum over ranks"},
 		{RankImbalance, "1", Lower, "imbalance", 1, "slowest rank over fastest rank, minus 1; median over iterations"},
+		{EnergyJoules, "joules", Lower, "energy (J)", 1, "energy of the point's GPUs over the timed steps, from the driver's counter; sum over GPUs"},
+		{PowerMedianWatts, "watts", Lower, "power (W)", 1, "power of the point's GPUs during the timed steps; sum over the GPUs' medians"},
+		{ThrottledFraction, "1", Lower, "throttled", 1, "share of the time of the timed steps for which a GPU was slowed down, all reasons together; worst GPU"},
+		{SMClockMedianHertz, "hertz", Higher, "SM clock (MHz)", 1e6, "SM clock during the timed steps; median over readings, slowest GPU"},
+		{TemperatureMax, "celsius", Lower, "GPU temperature (C)", 1, "highest temperature that was read during the timed steps, over the GPUs"},
 	}
 }
 

@@ -15,8 +15,14 @@ const (
 	NonMonotone    Code = "non_monotone"    // a smaller size did not fit although a larger one did
 	ReferenceModel Code = "reference_model" // measured on the built-in reference model, not on a real one
 	LateKill       Code = "late_kill"       // processes had to be killed after they ignored TERM
+	Throttled      Code = "throttled"       // a GPU was slowed down for heat, for its supply or by its hardware
+	PowerCapped    Code = "power_capped"    // a GPU ran at its power limit, which is normal under load
+	ECCErrors      Code = "ecc_errors"      // a GPU corrected or met errors in its memory
+	NoTelemetry    Code = "no_telemetry"    // readings of the GPUs are missing, wholly or in part
 	Interrupted    Code = "interrupted"     // cut short by a signal or a time limit; the numbers are partial
 	ArrayDiffers   Code = "array_differs"   // the array that ran is not the one that was planned
 	RepeatsDiffer  Code = "repeats_differ"  // the repeats of one point ended differently
+	FigureMissing  Code = "figure_missing"  // a figure of the program's own was not found in every run
+	MemoryPressure Code = "memory_pressure" // ended well, but memory ran out on the way: the time may be that of a second try
 	CutShort       Code = "cut_short"       // the text was longer than the result may hold
 )

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"cpbench/plan"
@@ -21,8 +22,9 @@ import (
 const stampForm = "20060102T150405Z"
 
 // Create freezes a plan: it makes parent/<sweep>-<stamp> with the spec, the plan, its tasks, the frozen files and a
-// copy of the cpbench binary. plan.json is written last: without it a folder is no run.
-func Create(parent string, now time.Time, p *plan.Plan, spec []byte, binary string) (*Run, error) {
+// copy of the cpbench binary, and of the GPU helper if that stands beside it. lib are further files that the run gets beside the frozen ones. plan.json is
+// written last: without it a folder is no run.
+func Create(parent string, now time.Time, p *plan.Plan, spec []byte, binary string, lib ...LibFile) (*Run, error) {
 	abs, err := filepath.Abs(parent)
 	if err != nil {
 		return nil, err
@@ -32,11 +34,17 @@ func Create(parent string, now time.Time, p *plan.Plan, spec []byte, binary stri
 		return nil, fmt.Errorf("run folder: %w; choose another place with --runs DIR", err)
 	}
 	r := &Run{Dir: dir, Plan: p}
-	if err := r.fill(spec, binary); err != nil {
+	if err := r.fill(spec, binary, lib); err != nil {
 		return nil, fmt.Errorf("run folder %s: %w", dir, errors.Join(err, os.RemoveAll(dir)))
 	}
 	p.Bind(dir, r.Binary())
 	return r, nil
+}
+
+// LibFile is a file of cpbench's own in the lib folder of a run.
+type LibFile struct {
+	Name string
+	Text []byte
 }
 
 // makeDir makes a folder that did not exist, with a counter behind the name where it is taken.
@@ -56,7 +64,7 @@ func makeDir(base string) (string, error) {
 	}
 }
 
-func (r *Run) fill(spec []byte, binary string) error {
+func (r *Run) fill(spec []byte, binary string, lib []LibFile) error {
 	for _, sub := range []string{"bin", "lib", "logs", "results"} {
 		if err := os.Mkdir(r.path(sub), 0o755); err != nil {
 			return err
@@ -65,14 +73,12 @@ func (r *Run) fill(spec []byte, binary string) error {
 	if err := copyFile(binary, r.Binary(), 0o755); err != nil {
 		return err
 	}
-	for _, f := range r.Plan.Files {
-		from := source(r.Plan.Dir, f.Name)
-		if err := copyFile(from, filepath.Join(r.Lib(), filepath.Base(f.Name)), 0o644); err != nil {
-			return err
-		}
-		if sum, err := hashFile(filepath.Join(r.Lib(), filepath.Base(f.Name))); err != nil || sum != f.SHA256 {
-			return errors.Join(fmt.Errorf("%s changed while the sweep was planned; plan it again", from), err)
-		}
+	err := copyFile(filepath.Join(filepath.Dir(binary), gpuHelper), r.GPUHelper(), 0o755)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := r.freeze(lib); err != nil {
+		return err
 	}
 	if err := writeFile(r.path("sweep.yaml"), spec); err != nil {
 		return err
@@ -93,6 +99,29 @@ func (r *Run) fill(spec []byte, binary string) error {
 		return err
 	}
 	return writeFile(r.PlanFile(), append(head, '\n'))
+}
+
+// freeze fills the lib folder: cpbench's own files, and the workload's as they were hashed.
+func (r *Run) freeze(lib []LibFile) error {
+	for _, f := range lib {
+		if err := writeFile(filepath.Join(r.Lib(), f.Name), f.Text); err != nil {
+			return err
+		}
+	}
+	for _, f := range r.Plan.Files {
+		name := filepath.Base(f.Name)
+		if slices.ContainsFunc(lib, func(l LibFile) bool { return l.Name == name }) {
+			return fmt.Errorf("workload.files: %s is a name of cpbench's own in lib; rename the file", f.Name)
+		}
+		from, to := source(r.Plan.Dir, f.Name), filepath.Join(r.Lib(), name)
+		if err := copyFile(from, to, 0o644); err != nil {
+			return err
+		}
+		if sum, err := hashFile(to); err != nil || sum != f.SHA256 {
+			return errors.Join(fmt.Errorf("%s changed while the sweep was planned; plan it again", from), err)
+		}
+	}
+	return nil
 }
 
 // HashFiles hashes the files that a workload freezes. dir is the spec's folder.

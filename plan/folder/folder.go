@@ -37,6 +37,13 @@ func (r *Run) PlanFile() string { return r.path(planFile) }
 // Binary is the copy of cpbench that the run's workers are.
 func (r *Run) Binary() string { return r.path("bin", "cpbench") }
 
+// GPUHelper is the copy of the program that reads the GPUs' counters; it is there if it stood beside the cpbench that
+// planned the run.
+func (r *Run) GPUHelper() string { return r.path("bin", gpuHelper) }
+
+// gpuHelper is the name of the GPU helper, beside cpbench wherever that is installed.
+const gpuHelper = "cpbench-nvml"
+
 // Lib holds the frozen files of the workload.
 func (r *Run) Lib() string { return r.path("lib") }
 

@@ -150,6 +150,23 @@ func TestFilesThatChangeMeanwhile(t *testing.T) {
 	}
 }
 
+func TestLib(t *testing.T) {
+	t.Parallel()
+	p, binary := source(t)
+	run, err := folder.Create(t.TempDir(), now, p, []byte(spec), binary, folder.LibFile{Name: "own.py", Text: []byte("pass\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(filepath.Join(run.Lib(), "own.py")); err != nil || string(text) != "pass\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+	p, binary = source(t)
+	_, err = folder.Create(t.TempDir(), now, p, []byte(spec), binary, folder.LibFile{Name: "hooks.py"})
+	if err == nil || !strings.Contains(err.Error(), "rename the file") {
+		t.Error(err)
+	}
+}
+
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -1,0 +1,92 @@
+package plan
+
+import (
+	"regexp"
+	"strings"
+
+	"cpbench/plan/expr"
+)
+
+// checkKind finds what is wrong for the kind of the workload: what one kind needs and the other does not take.
+func (s *Spec) checkKind(ps *problems) {
+	w := &s.Workload
+	switch w.Kind {
+	case "model":
+		s.checkModel(ps)
+	case "command":
+		s.checkCommand(ps)
+	}
+}
+
+func (s *Spec) checkModel(ps *problems) {
+	const at = "workload."
+	w := &s.Workload
+	if w.Mode == "" && !ps.bad[at+"mode"] {
+		ps.at(at+"mode", example[at+"mode"], "workload.mode is missing")
+	}
+	if w.Warmup < 1 && !ps.bad[at+"warmup"] {
+		ps.at(at+"warmup", "", "workload.warmup: a model needs at least 1 step of warm-up")
+	}
+	if w.Iterations < 5 && !ps.bad[at+"iterations"] {
+		ps.at(at+"iterations", "", "workload.iterations: a model needs at least 5 timed steps, not %d", w.Iterations)
+	}
+	for path, given := range map[string]bool{"metrics": len(w.Metrics) > 0, "artifact": w.Artifact != "", "oom_patterns": len(w.OOMPatterns) > 0} {
+		if given {
+			ps.at(at+path, "a model tells its figures and its failures over the protocol", "%s%s belongs to `kind: command`", at, path)
+		}
+	}
+}
+
+func (s *Spec) checkCommand(ps *problems) {
+	w := &s.Workload
+	for i, f := range w.Metrics {
+		path := indexed("workload.metrics", i)
+		if err := expr.CheckName(f.Name); err != nil && f.Name != "" {
+			ps.at(path+".name", "", "%v", err)
+		}
+		if (f.JSON == "") == (f.Regex == "") {
+			ps.at(path, "write `json: FILE:PATH` or `regex: 'time: ([0-9.]+)'`", "%s: a figure needs either json or regex", path)
+		}
+		if f.JSON != "" && !strings.Contains(f.JSON, ":") {
+			ps.at(path+".json", "write it as FILE:PATH, for example out/timings.json:total.seconds", "%s.json: %q names no file", path, f.JSON)
+		}
+		checkRegex(ps, path+".regex", f.Regex, true)
+		checkText(ps, path+".unit", f.Unit)
+	}
+	for i, p := range w.OOMPatterns {
+		checkRegex(ps, indexed("workload.oom_patterns", i), p, false)
+	}
+	checkText(ps, "workload.artifact", w.Artifact)
+	if w.Launcher == "torchrun" {
+		ps.at("workload.launcher", "put torchrun into the command, or use srun", "workload.launcher: torchrun starts ranks that speak the protocol, which a command does not")
+	}
+}
+
+func checkRegex(ps *problems, path, text string, group bool) {
+	if text == "" {
+		return
+	}
+	re, err := regexp.Compile(text)
+	switch {
+	case err != nil:
+		ps.at(path, "the form is that of Go: golang.org/s/re2syntax", "%s: %v", path, err)
+	case group && re.NumSubexp() == 0:
+		ps.at(path, "put the number into a group: 'time: ([0-9.]+)'", "%s: %q has no group for the number", path, text)
+	}
+}
+
+// kindDefaults fills what the user left open and where a command differs from a model.
+func (s *Spec) kindDefaults() {
+	if s.Workload.Kind != "command" {
+		return
+	}
+	if _, ok := s.pos["workload.warmup"]; !ok {
+		s.Workload.Warmup = 1
+	}
+	if _, ok := s.pos["workload.iterations"]; !ok {
+		s.Workload.Iterations = 5
+	}
+	if _, ok := s.pos["workload.launcher"]; !ok {
+		s.Workload.Launcher = "none"
+	}
+}
