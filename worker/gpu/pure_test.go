@@ -1,0 +1,336 @@
+package gpu
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func ptr(v float64) *float64 { return &v }
+
+func throttled(seconds ...float64) map[string]float64 {
+	m := map[string]float64{}
+	for i, s := range seconds {
+		m[ThrottleReasons()[i]] = s
+	}
+	return m
+}
+
+var zero = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// edge is a reading after so many seconds.
+func edge(seconds float64, gpus ...State) Reading {
+	return Reading{Time: zero.Add(time.Duration(seconds * float64(time.Second))), Source: NVML, Kind: Edge, GPUs: gpus}
+}
+
+func TestDelta(t *testing.T) {
+	t.Parallel()
+	before := edge(0,
+		State{UUID: "a", Energy: ptr(100), Throttle: throttled(1, 2, 3, 4, 5), MemoryUsed: ptr(7), Temperature: ptr(50), ECCUncorrected: ptr(1)},
+		State{UUID: "b", Energy: ptr(900), Throttle: throttled(0, 0, 0, 0, 0), MemoryUsed: ptr(8), Temperature: ptr(40), ECCUncorrected: ptr(0)})
+	after := edge(10,
+		State{UUID: "a", Energy: ptr(3100), Throttle: throttled(3, 2, 3, 4, 5.5), MemoryUsed: ptr(70), Temperature: ptr(60), ECCUncorrected: ptr(3)},
+		State{UUID: "b", Energy: ptr(1900), Throttle: throttled(0, 0, 0, 0, 0), MemoryUsed: ptr(80), Temperature: ptr(45), ECCUncorrected: ptr(0)})
+	seen := Seen{Source: NVML, Readings: 3, GPUs: []SeenGPU{
+		{UUID: "a", MemoryUsedMax: ptr(75), SMClockMin: ptr(1), SMClockMedian: ptr(2), SMClockMax: ptr(3), PowerMedian: ptr(300), TemperatureMax: ptr(61)},
+		{UUID: "b", MemoryUsedMax: ptr(60), SMClockMin: ptr(4), SMClockMedian: ptr(5), SMClockMax: ptr(6), PowerMedian: ptr(100), TemperatureMax: ptr(44)},
+	}}
+	got := Delta(before, after, seen)
+	want := Usage{
+		Seconds: 10, Energy: ptr(4000), PowerMedian: ptr(400), ThrottledFraction: ptr(0.25), SMClockMedian: ptr(2),
+		MemoryPeak: ptr(80), TemperatureMax: ptr(61), Missing: Missing{},
+		GPUs: []DeviceUsage{
+			{
+				UUID: "a", Energy: ptr(3000), PowerMean: ptr(300), Throttle: throttled(2, 0, 0, 0, 0.5), ThrottledFraction: ptr(0.25), SMClockMin: ptr(1),
+				SMClockMedian: ptr(2), SMClockMax: ptr(3), PowerMedian: ptr(300), MemoryPeak: ptr(75), TemperatureMax: ptr(61), ECCUncorrected: ptr(2), Missing: Missing{},
+			},
+			{
+				UUID: "b", Energy: ptr(1000), PowerMean: ptr(100), Throttle: throttled(0, 0, 0, 0, 0), ThrottledFraction: ptr(0), SMClockMin: ptr(4),
+				SMClockMedian: ptr(5), SMClockMax: ptr(6), PowerMedian: ptr(100), MemoryPeak: ptr(80), TemperatureMax: ptr(45), ECCUncorrected: ptr(0), Missing: Missing{},
+			},
+		},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("usage (-want +got):\n%s", d)
+	}
+	var kinds []DoubtKind
+	for _, d := range got.Doubts() {
+		kinds = append(kinds, d.Kind)
+		if !strings.HasPrefix(d.Text, "a: ") {
+			t.Errorf("doubt %q", d.Text)
+		}
+	}
+	if d := cmp.Diff([]DoubtKind{PowerCapped, Throttled, ECCErrors}, kinds); d != "" {
+		t.Errorf("doubts (-want +got):\n%s", d)
+	}
+	seen.Reason = "the helper ended"
+	cut := Delta(before, after, seen)
+	for name, v := range map[string]*float64{"sm_clock_median_hertz": cut.SMClockMedian, "power_median_watts": cut.PowerMedian, "memory_used_peak_bytes": cut.MemoryPeak} {
+		if v != nil || cut.Missing[name] != "a: the helper ended" {
+			t.Errorf("after a watch that was cut short %s is %v, missing %q", name, v, cut.Missing[name])
+		}
+	}
+}
+
+func TestDeltaThatIsMissing(t *testing.T) {
+	t.Parallel()
+	good := State{UUID: "a", Energy: ptr(100), Throttle: throttled(1, 1, 1, 1, 1), MemoryUsed: ptr(1), Temperature: ptr(1)}
+	later := State{UUID: "a", Energy: ptr(200), Throttle: throttled(1, 1, 1, 1, 1), MemoryUsed: ptr(1), Temperature: ptr(1)}
+	with := func(s State, change func(*State)) State { change(&s); return s }
+	tests := []struct {
+		name          string
+		before, after Reading
+		field, why    string
+	}{
+		{"energy backwards", edge(0, later), edge(9, good), "energy_joules", "the counter went backwards"},
+		{"energy still", edge(0, good), edge(9, good), "energy_joules", "the counter did not move"},
+		{"short", edge(0, good), edge(1.5, later), "energy_joules", "1.5 s are too short"},
+		{"no time", edge(0, good), edge(0, later), "throttled_fraction", "no time between"},
+		{"throttle backwards", edge(0, good), edge(9, with(later, func(s *State) { s.Throttle = throttled(1, 1, 0.5, 1, 1) })), "throttled_fraction", "sw_thermal: the counter went backwards"},
+		{"one reason unknown", edge(0, good), edge(9, with(later, func(s *State) {
+			s.Throttle, s.Missing = throttled(1, 1, 1, 1), Missing{"throttle_seconds.power_brake": "NOT_SUPPORTED"}
+		})), "throttled_fraction", "power_brake: NOT_SUPPORTED"},
+		{"another source", edge(0, good), Reading{Time: zero.Add(time.Minute), Source: SMI, GPUs: []State{later}}, "energy_joules", "the source changed from nvml to nvidia-smi"},
+		{"GPU came", edge(0), edge(9, later), "energy_joules", "not in the first reading"},
+		{"GPU went", edge(0, good), edge(9), "energy_joules", "not in the last reading"},
+		{"not watched", edge(0, good), edge(9, later), "sm_clock_median_hertz", "not watched"},
+		{"peak not watched", edge(0, good), edge(9, later), "memory_used_peak_bytes", "not watched"},
+		{"no GPU", edge(0), edge(9), "energy_joules", "no GPU"},
+		{"one of two", edge(0, good, State{UUID: "b"}), edge(9, later, State{UUID: "b", Missing: Missing{"energy_joules": "GPU_IS_LOST"}}), "energy_joules", "b: GPU_IS_LOST"},
+		{"an instance of MIG", edge(0, State{UUID: "MIG-1", Missing: Missing{"other": "whole GPU only"}}), edge(9, State{UUID: "MIG-1"}), "throttled_fraction", "whole GPU only"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			u := Delta(tt.before, tt.after, Seen{})
+			if !strings.Contains(u.Missing[tt.field], tt.why) {
+				t.Errorf("%s is missing because of %q", tt.field, u.Missing[tt.field])
+			}
+			value := map[string]*float64{
+				"energy_joules": u.Energy, "throttled_fraction": u.ThrottledFraction, "sm_clock_median_hertz": u.SMClockMedian, "memory_used_peak_bytes": u.MemoryPeak,
+			}[tt.field]
+			if value != nil {
+				t.Errorf("%s is %v", tt.field, *value)
+			}
+		})
+	}
+}
+
+// TestDeltaProperty holds that every figure is a quantity or has a reason, and that JSON takes it.
+func TestDeltaProperty(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		number := rapid.Custom(func(t *rapid.T) *float64 {
+			if rapid.Bool().Draw(t, "nil") {
+				return nil
+			}
+			return ptr(rapid.Float64Range(0, 1e15).Draw(t, "value"))
+		})
+		reading := rapid.Custom(func(t *rapid.T) Reading {
+			r := edge(rapid.Float64Range(-1, 1e6).Draw(t, "time"))
+			for _, uuid := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c"}), 0, 3, rapid.ID[string]).Draw(t, "gpus") {
+				s := State{UUID: uuid, Energy: number.Draw(t, "energy"), MemoryUsed: number.Draw(t, "used"), Throttle: map[string]float64{}}
+				for _, reason := range ThrottleReasons() {
+					if v := number.Draw(t, reason); v != nil {
+						s.Throttle[reason] = *v
+					}
+				}
+				r.GPUs = append(r.GPUs, s)
+			}
+			return r
+		})
+		u := Delta(reading.Draw(t, "before"), reading.Draw(t, "after"), Seen{})
+		for _, g := range u.GPUs {
+			for name, v := range map[string]*float64{"energy_joules": g.Energy, "throttled_fraction": g.ThrottledFraction, "power_mean_watts": g.PowerMean} {
+				if (v == nil) != (g.Missing[name] != "") || v != nil && *v < 0 {
+					t.Fatalf("%s: %v, %q", name, v, g.Missing[name])
+				}
+			}
+		}
+		if _, err := json.Marshal(u); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestWatcherStatistics(t *testing.T) {
+	t.Parallel()
+	w := &Watcher{s: &Sampler{}, series: map[string]*series{}}
+	for i, clock := range []float64{1500, 1980, 1200, 1700} {
+		w.add(Reading{GPUs: []State{
+			{UUID: "b", SMClock: ptr(clock), MemoryUsed: ptr(float64(10 - i)), Reasons: []string{"idle"}},
+			{UUID: "a", Power: ptr(float64(i))},
+			{UUID: "of another job", Power: ptr(1)},
+		}}, []string{"a", "b"})
+	}
+	want := []SeenGPU{
+		{UUID: "a", PowerMedian: ptr(1.5)},
+		{UUID: "b", SMClockMin: ptr(1200), SMClockMedian: ptr(1600), SMClockMax: ptr(1980), MemoryUsedMax: ptr(10), Reasons: []string{"idle"}},
+	}
+	if d := cmp.Diff(want, w.Stop().GPUs); d != "" {
+		t.Errorf("seen (-want +got):\n%s", d)
+	}
+}
+
+func TestReasonNames(t *testing.T) {
+	t.Parallel()
+	for bits, want := range map[uint64][]string{
+		0: {}, 0x1: {"idle"}, 0x4 | 0x40: {PowerCap, HWThermal}, 0x8 | 0x80: {"hw_slowdown", PowerBrake}, 1 << 40: {"other"}, 0x20 | 1<<12: {SWThermal, "other"},
+	} {
+		if d := cmp.Diff(want, ReasonNames(bits)); d != "" {
+			t.Errorf("%#x (-want +got):\n%s", bits, d)
+		}
+	}
+}
+
+func TestChildEnv(t *testing.T) {
+	t.Parallel()
+	got := childEnv([]string{"A=1", "LD_BIND_NOW=1", "LD_PRELOAD=x.so", "LD_LIBRARY_PATH=/lib", "LC_ALL=de_DE", "B="})
+	if d := cmp.Diff([]string{"A=1", "LD_LIBRARY_PATH=/lib", "B=", "LC_ALL=C"}, got); d != "" {
+		t.Errorf("environment (-want +got):\n%s", d)
+	}
+}
+
+func TestTail(t *testing.T) {
+	t.Parallel()
+	var b tail
+	for range 100 {
+		if n, err := b.Write([]byte("0123456789\n")); n != 11 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	b.Write([]byte("the \xff end"))
+	if s := b.String(); !strings.HasPrefix(s, "0123456789 0123") || !strings.HasSuffix(s, "the ? end") || len(s) > headSize+tailSize+10 {
+		t.Errorf("%d bytes: %q", len(s), s)
+	}
+}
+
+// answers is the corpus of FuzzDecodeAnswer.
+var answers = []string{
+	`{"id":1,"devices":[{"index":0,"uuid":"GPU-a","memory_total_bytes":5}]}`,
+	`{"id":2,"reading":{"kind":"edge","seconds":0.01,"gpus":[{"uuid":"GPU-a","clock_reasons":null,"energy_joules":1e9}]}}`,
+	`{"id":3,"sample":true,"reading":{"gpus":null}}`,
+	`{"id":3,"sample":true}`,
+	`{"id":0}`, `{"id":-1}`, `{"id":4,"error":"NVML: UNKNOWN"}`, `a driver talks`, `[]`, `null`, ``, `{"id":5,"future":[1]}`, `{"id":1e999}`,
+}
+
+func FuzzDecodeAnswer(f *testing.F) {
+	if len(answers) == 0 {
+		f.Fatal("no corpus")
+	}
+	for _, a := range answers {
+		f.Add([]byte(a))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		a, err := decodeAnswer(text)
+		if err != nil {
+			return
+		}
+		if a.ID <= 0 || a.Sample && a.Reading == nil {
+			t.Fatalf("%q was taken for %+v", text, a)
+		}
+		again, err := json.Marshal(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := decodeAnswer(again)
+		if err != nil {
+			t.Fatalf("%q became %q: %v", text, again, err)
+		}
+		third, err := json.Marshal(b)
+		if err != nil || !bytes.Equal(again, third) {
+			t.Fatalf("%q became %q and then %q: %v", text, again, third, err)
+		}
+	})
+}
+
+// TestDecodeAnswer says which lines of the corpus are good.
+func TestDecodeAnswer(t *testing.T) {
+	t.Parallel()
+	good := 0
+	for _, a := range answers {
+		if _, err := decodeAnswer([]byte(a)); err == nil {
+			good++
+		}
+	}
+	if good != 5 {
+		t.Errorf("%d of the lines are good", good)
+	}
+}
+
+// tables is the corpus of FuzzRows.
+var tables = []string{
+	"GPU-a, 1024, 2048, 1980, 120.50, 40, 0x0000000000000004\nGPU-b, [N/A], 0, [Not Supported], [Unknown Error], N/A, Not Active\n",
+	"GPU-a, -1, nan, inf, 1e999, , 0xzz\n",
+	"No devices were found\n",
+	"GPU-a, 1024\n", "", "\n\n", ",,,,,,\n",
+	"GPU-a, 1024, 2048, 1980, 120,50, 40, 0x1\n", // a decimal comma
+	"0,[,,,,,0",
+	"[GPU is lost],[GPU is lost],[GPU is lost],[GPU is lost],[GPU is lost],[GPU is lost],[GPU is lost]",
+}
+
+func FuzzRows(f *testing.F) {
+	if len(tables) == 0 {
+		f.Fatal("no corpus")
+	}
+	for _, text := range tables {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if _, err := parseProcesses(text); err == nil && strings.Contains(text, "No devices") {
+			t.Fatalf("%q was taken for processes", text)
+		}
+		rows, err := parseRows(text, sampleFields)
+		if err != nil {
+			return
+		}
+		if len(rows) == 0 || len(rows) > strings.Count(text, "\n")+1 {
+			t.Fatalf("%d rows in %q", len(rows), text)
+		}
+		for _, r := range rows {
+			s := r.state(Sample)
+			for name, v := range map[string]*float64{"memory_used_bytes": s.MemoryUsed, "sm_clock_hertz": s.SMClock, "power_watts": s.Power, "temperature_celsius": s.Temperature} {
+				if (v == nil) != (s.Missing[name] != "") {
+					t.Fatalf("%s of %q is %v because of %q", name, text, v, s.Missing[name])
+				}
+				if v != nil && (math.IsNaN(*v) || math.IsInf(*v, 0) || *v < 0) {
+					t.Fatalf("%s of %q is %v", name, text, *v)
+				}
+			}
+			if (s.Reasons == nil) != (s.Missing["clock_reasons"] != "") || (s.UUID == "") != (s.Missing["uuid"] != "") {
+				t.Fatalf("%q became %+v", text, s)
+			}
+		}
+	})
+}
+
+func TestRows(t *testing.T) {
+	t.Parallel()
+	var sizes []int
+	for _, text := range tables {
+		rows, _ := parseRows(text, sampleFields)
+		sizes = append(sizes, len(rows))
+	}
+	if !slices.Equal(sizes, []int{2, 1, 0, 0, 0, 0, 0, 0, 1, 1}) {
+		t.Errorf("rows %v", sizes)
+	}
+	rows, err := parseRows(tables[1], sampleFields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := rows[0].state(Sample)
+	want := State{UUID: "GPU-a", Missing: Missing{
+		"memory_used_bytes": `"-1" is no quantity`, "memory_free_bytes": `"nan" is no quantity`, "sm_clock_hertz": `"inf" is no quantity`,
+		"power_watts": `"1e999" is no quantity`, "temperature_celsius": "empty", "clock_reasons": `"0xzz" is no number`,
+	}}
+	if d := cmp.Diff(want, s); d != "" {
+		t.Errorf("state (-want +got):\n%s", d)
+	}
+}

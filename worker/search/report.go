@@ -1,0 +1,137 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"cpbench/plan/catalogue"
+	"cpbench/worker/result"
+)
+
+// Failure is how a trial ended that did not fit, in the words of its workload.
+type Failure struct {
+	Outcome  catalogue.Outcome
+	Reason   string
+	Evidence string
+}
+
+// Report is what a workload knows of a search beside the answer. Note keeps it up to date.
+type Report struct {
+	Axis   string
+	Trials []Trial                // all that were made, also one that was cut short
+	Sizes  map[int64]result.Sizes // of the trials that fitted
+	Last   Failure                // of the newest trial that failed
+	OOM    Failure                // of the newest trial that ran out of memory
+}
+
+// Note takes in a trial: how it failed, or the sizes that it ran.
+func (rep *Report) Note(t Trial, f Failure, sizes result.Sizes) {
+	rep.Trials = append(rep.Trials, t)
+	if t.Outcome.Fits() {
+		if rep.Sizes == nil {
+			rep.Sizes = map[int64]result.Sizes{}
+		}
+		rep.Sizes[t.N] = sizes
+		return
+	}
+	rep.Last = f
+	if f.Outcome.OutOfMemory() {
+		rep.OOM = f
+	}
+}
+
+// Fill turns the answer of a search into the result of its case point: outcome and reason, the bracket with its trials,
+// the peak and the sizes at the largest size that fits, and the doubts. A search that found no size that fits has the
+// outcome of what stood in its way.
+func (rep *Report) Fill(r *result.Result, a Answer) {
+	r.MaxFit = &result.MaxFit{
+		Axis: rep.Axis, Fits: a.Fits, OOM: a.OOM, Limit: a.Limit, Above: a.Above, Ended: string(a.Ended),
+		Confirmed: a.Confirmed, Confirms: a.Confirms, PeakBytes: a.PeakBytes, Capacity: a.CapacityBytes, Trials: rep.trials(),
+	}
+	if r.Metrics == nil {
+		r.Metrics = map[string]*float64{}
+	}
+	r.Metrics[catalogue.PeakAllocatedBytes] = a.PeakBytes
+	r.Sizes = result.Sizes{Ranks: r.Sizes.Ranks, Topology: r.Sizes.Topology} // without those of a size that did not fit
+	if a.Fits != nil {
+		r.Sizes = rep.Sizes[*a.Fits]
+	}
+	r.Outcome, r.Reason, r.Evidence = catalogue.OK, a.Reason, rep.OOM.Evidence
+	switch {
+	case a.Ended == Aborted && a.Cause != "":
+		r.Outcome, r.Reason, r.Evidence = a.Cause, rep.Last.Reason, rep.Last.Evidence
+	case a.Fits == nil && a.OOM != nil:
+		r.Outcome = rep.OOM.Outcome
+	case a.Fits == nil && rep.Last.Outcome == "":
+		r.Outcome, r.Reason = catalogue.Error, "no size was tried"
+	case a.Fits == nil:
+		r.Outcome, r.Reason, r.Evidence = rep.Last.Outcome, rep.Last.Reason, rep.Last.Evidence
+	}
+	warn(r, a)
+}
+
+// warn adds the doubts about an answer.
+func warn(r *result.Result, a Answer) {
+	switch {
+	case a.Ended == Unstable && a.Fits != nil:
+		r.Warn(catalogue.Unstable, fmt.Sprintf("%d fitted in the search, but in only %d of %d fresh processes afterwards", *a.Fits, a.Confirmed, a.Confirms),
+			"take the next smaller size for real runs")
+	case a.Fits != nil && a.Confirmed < a.Confirms:
+		r.Warn(catalogue.Unconfirmed, fmt.Sprintf("confirmed in %d of %d fresh processes", a.Confirmed, a.Confirms), "")
+	}
+	if a.NonMonotone && a.OOM != nil && a.Above != nil {
+		r.Warn(catalogue.NonMonotone, fmt.Sprintf("%d did not fit although %d did", *a.OOM, *a.Above), "")
+	}
+}
+
+// trials are the trials in the form of the file.
+func (rep *Report) trials() []result.Trial {
+	var list []result.Trial
+	for _, t := range rep.Trials {
+		list = append(list, result.Trial{N: t.N, Outcome: t.Outcome, Peak: t.PeakBytes, Seconds: t.Seconds, Fresh: t.Fresh, Confirm: t.Confirm})
+	}
+	return list
+}
+
+// TimeUp is the cause with which the context of a search ends when the search has used up its own time.
+type TimeUp struct{ Limit time.Duration }
+
+func (e TimeUp) Error() string {
+	return fmt.Sprintf("the search took longer than workload.max_fit.time (%v)", e.Limit)
+}
+
+// SoFar is what the trials of an unfinished search show: the answer of one whose time is used up.
+func SoFar(cfg Config, known []Trial) Answer {
+	cfg.Budget = 1e-9
+	step, err := Next(cfg, known)
+	if err != nil || step.Answer == nil { // wrong configuration, or nothing was tried
+		return Answer{Ended: Aborted, Confirms: cfg.Confirm}
+	}
+	return *step.Answer
+}
+
+// Cut tells in a result that Fill has filled why the search could not be finished: err is what ended it, and ctx its
+// context. The bracket stays what the trials show.
+func Cut(ctx context.Context, r *result.Result, err error) {
+	if ctx.Err() == nil {
+		r.Outcome, r.Reason, r.Evidence = catalogue.Error, "the search cannot be carried out", err.Error()
+		return
+	}
+	r.Warn(catalogue.Interrupted, "the search was cut short: its bracket is what the trials show so far", "")
+	cause := context.Cause(ctx)
+	var limit TimeUp
+	if !errors.As(cause, &limit) {
+		r.MaxFit.Ended = string(Aborted)
+		r.Outcome, r.Reason = catalogue.Cancelled, cause.Error()
+		return
+	}
+	r.Reason = limit.Error()
+	if r.MaxFit.Ended == string(Aborted) { // within the first trial
+		r.MaxFit.Ended = string(TimeLimit)
+	}
+	if r.MaxFit.Fits == nil {
+		r.Outcome = catalogue.Timeout
+	}
+}
