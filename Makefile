@@ -5,13 +5,15 @@ SHELL   := /bin/bash
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LINT    := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 STAT    := go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
-FUZZ    := ./plan:FuzzLoad ./worker/result:FuzzDecode ./worker/model/protocol:FuzzDecode
+FUZZ    := ./plan:FuzzLoad ./worker/result:FuzzDecode ./worker/model/protocol:FuzzDecode ./worker/evidence:FuzzClassify ./worker/gpu:FuzzRows ./worker/gpu:FuzzDecodeAnswer
 export CGO_ENABLED ?= 0
 
 .PHONY: build demo test deps race lint fuzz bench docs slurm-test clean
 
-build: ## bin/cpbench, static
+build: ## bin/cpbench, static, and its GPU helper where there is a C compiler
 	go build -trimpath -ldflags '-s -w -X main.built=$(VERSION)' -o bin/cpbench ./cmd/cpbench
+	@if command -v cc >/dev/null; then CGO_ENABLED=1 go build -trimpath -ldflags '-s -w' -o bin/cpbench-nvml ./cmd/cpbench-nvml; \
+	else echo "no C compiler: bin/cpbench-nvml, which reads the GPUs' counters, is left out"; fi
 
 demo: build ## the first sweep on this machine
 	bin/cpbench run configs/quickstart.yaml
@@ -26,7 +28,7 @@ slurm-test: deps ## the suites on a real Slurm alone
 	CPBENCH_TEST_REQUIRE=slurm go test -count=1 -run Slurm ./slurm/... ./cmd/...
 
 race: ## the tests under the race detector; needs a C compiler
-	CGO_ENABLED=1 go test -race -timeout 20m ./plan/... ./slurm/... ./worker/... ./collect/...
+	CGO_ENABLED=1 go test -race -timeout 20m ./plan/... ./slurm/... ./worker/... ./collect/... ./cmd/cpbench-nvml
 
 lint:
 	$(LINT) run

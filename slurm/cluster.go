@@ -32,3 +32,12 @@ func MaxArraySize(ctx context.Context) (int, error) {
 	}
 	return 0, fmt.Errorf("ask for MaxArraySize: scontrol show config names no MaxArraySize")
 }
+
+// Hostnames writes out a node list that stands in Slurm's compact form, such as n[1-2,7], by Slurm's own scontrol.
+func Hostnames(ctx context.Context, nodes string) ([]string, error) {
+	out, err := command{limit: configLimit, name: "scontrol", args: []string{"show", "hostnames", nodes}}.run(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("names of the nodes %s: %w", nodes, err)
+	}
+	return strings.Fields(string(out)), nil
+}

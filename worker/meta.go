@@ -20,8 +20,9 @@ type Allocation struct {
 	Job       string // id of the job, <array>_<task> for a task of an array
 	Restart   int    // how often the scheduler has started this job again
 	Partition string
-	Nodes     string // in the scheduler's own compact form
-	Count     int    // tasks of the array that really runs
+	Nodes     string   // in the scheduler's own compact form
+	Hosts     []string // their names, this one first; nil for a single node
+	Count     int      // tasks of the array that really runs
 	End       time.Time
 }
 

@@ -126,7 +126,7 @@ func (w *worker) carryOut(ctx context.Context, todo []plan.Pair) (err error) {
 	var session Session
 	var failure error
 	w.watch(ctx, todo, func() {
-		session, failure = w.cfg.Workload(ctx, Job{Run: w.cfg.Run, Task: w.task, LogDir: w.logDir, Log: w.log})
+		session, failure = w.cfg.Workload(ctx, Job{Run: w.cfg.Run, Task: w.task, Hosts: w.cfg.Alloc.Hosts, LogDir: w.logDir, Log: w.log})
 	})
 	if failure != nil {
 		return w.openFailed(ctx, todo, failure)

@@ -18,7 +18,8 @@ type Workload func(ctx context.Context, job Job) (Session, error)
 type Job struct {
 	Run    *folder.Run
 	Task   plan.Task
-	LogDir string // for the output of the programs; nothing else reads it
+	Hosts  []string // names of the task's nodes, this one first; nil where there is only this one
+	LogDir string   // for the output of the programs; nothing else reads it
 	Log    *slog.Logger
 }
 

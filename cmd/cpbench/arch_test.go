@@ -22,15 +22,16 @@ var layers = map[string][]string{
 	"slurm":                 {"templates", "plan", "plan/folder", "plan/catalogue", "plan/expr"},
 	"slurm/local":           {"slurm", "templates", "plan", "plan/folder", "plan/catalogue", "plan/expr"},
 	"worker/result":         {"plan/catalogue"},
-	"worker/search":         {"plan/catalogue"},
+	"worker/search":         {"worker/result", "plan/catalogue"},
+	"worker/evidence":       {"plan/catalogue"},
 	"worker/tree":           {},
 	"worker":                {"worker/result", "plan", "plan/folder", "plan/catalogue", "plan/expr"},
-	"worker/model":          {"worker", "worker/result", "worker/search", "worker/tree", "worker/model/protocol", "plan", "plan/folder", "plan/catalogue", "plan/expr"},
+	"worker/model":          {"worker/evidence", "worker/gpu", "worker", "worker/result", "worker/search", "worker/tree", "worker/model/protocol", "plan", "plan/folder", "plan/catalogue", "plan/expr"},
 	"collect":               {"worker/result", "plan", "plan/folder", "plan/catalogue", "plan/expr", "templates"},
 	"collect/table":         {"collect", "worker/result", "plan", "plan/folder", "plan/catalogue", "plan/expr", "templates"},
 	"worker/model/protocol": {},
 	"worker/gpu":            {"worker/result", "plan/catalogue"},
-	"worker/command":        {"worker", "worker/result", "worker/search", "worker/tree", "worker/gpu", "plan", "plan/folder", "plan/catalogue", "plan/expr"},
+	"worker/command":        {"worker", "worker/result", "worker/search", "worker/tree", "worker/evidence", "worker/gpu", "plan", "plan/folder", "plan/catalogue", "plan/expr"},
 }
 
 // doors says which of our packages may import a module; tests may go further.
@@ -42,7 +43,9 @@ var doors = map[string][]string{
 	"github.com/agext/levenshtein":       {"plan"},
 	"github.com/gocarina/gocsv":          {"collect/table"},
 	"golang.org/x/perf/benchmath":        {"collect/table"},
+	"github.com/tidwall/gjson":           {"worker/command"},
 	"mvdan.cc/sh/v3/syntax":              {"slurm"},
+	"github.com/NVIDIA/go-nvml/pkg/nvml": {"cmd/cpbench-nvml"},
 	"github.com/hashicorp/go-multierror": {"plan", "cmd/cpbench"},
 }
 
@@ -132,9 +135,11 @@ func TestTopLevel(t *testing.T) {
 func TestConfigs(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../configs/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no configs", err)
+	below, errBelow := filepath.Glob("../../configs/*/*.yaml")
+	if err != nil || errBelow != nil || len(files) == 0 || len(below) == 0 {
+		t.Fatal("no configs", err, errBelow)
 	}
+	files = append(files, below...)
 	for _, file := range append(files, "../../templates/starter-model.yaml") {
 		src, err := load(request{path: file})
 		if err != nil {

@@ -164,31 +164,47 @@ func planAgain(s *streams, o *planOptions) error {
 	if err != nil {
 		return err
 	}
-	array := o.array
-	if array < 0 {
-		if len(run.Plan.Arrays) > 1 {
-			return &usageError{fmt.Sprintf("run %s has %d arrays", run.Name(), len(run.Plan.Arrays)), fmt.Sprintf("add --array K, from 0 to %d", len(run.Plan.Arrays)-1)}
-		}
-		array = 0
-	}
-	if array >= len(run.Plan.Arrays) {
-		return &usageError{fmt.Sprintf("run %s has no array %d", run.Name(), array), fmt.Sprintf("choose from 0 to %d", len(run.Plan.Arrays)-1)}
+	array, err := o.arrayOf(run)
+	if err != nil {
+		return err
 	}
 	if err := os.MkdirAll(run.LogsDir(), 0o755); err != nil { // Slurm fails a job whose log folder is missing
 		return err
 	}
 	warnOverrides(s.voice)
-	if !o.onlyMissing && o.onlyFailed == "" {
-		text, err := os.ReadFile(run.Script(array, 1))
-		if err != nil {
-			return err
-		}
-		_, err = s.out.Write(text)
+	if o.onlyMissing || o.onlyFailed != "" {
+		return planRest(s, o, run, array)
+	}
+	text, err := os.ReadFile(run.Script(array, 1))
+	if err != nil {
 		return err
 	}
+	_, err = s.out.Write(text)
+	return err
+}
+
+// arrayOf is the array that the flags name, or the only one.
+func (o *planOptions) arrayOf(run *folder.Run) (int, error) {
+	last := len(run.Plan.Arrays) - 1
+	switch {
+	case o.array < 0 && last > 0:
+		return 0, &usageError{fmt.Sprintf("run %s has %d arrays", run.Name(), last+1), fmt.Sprintf("add --array K, from 0 to %d", last)}
+	case o.array > last:
+		return 0, &usageError{fmt.Sprintf("run %s has no array %d", run.Name(), o.array), fmt.Sprintf("choose from 0 to %d", last)}
+	}
+	return max(o.array, 0), nil
+}
+
+// planRest prints the script of a new attempt at the tasks that are missing or failed.
+func planRest(s *streams, o *planOptions, run *folder.Run, array int) error {
 	var again []string
-	if o.onlyFailed != "" {
-		again = []string{o.onlyFailed}
+	nothing := "every point has a result"
+	switch o.onlyFailed {
+	case "":
+	case "failed":
+		again, nothing = []string{"failed"}, "no point failed"
+	default:
+		again, nothing = []string{o.onlyFailed}, "no point ended with "+o.onlyFailed
 	}
 	left, err := pending(run, again)
 	if err != nil {
@@ -196,14 +212,7 @@ func planAgain(s *streams, o *planOptions) error {
 	}
 	tasks := left[array]
 	if len(tasks) == 0 {
-		what := "every point has a result"
-		if len(again) > 0 {
-			what = "no point ended with " + again[0]
-			if again[0] == "failed" {
-				what = "no point failed"
-			}
-		}
-		return &hinted{fmt.Errorf("run %s, array %d: %s", run.Name(), array, what), "cpbench collect " + shellWord(shortPath(run.Dir))}
+		return &hinted{fmt.Errorf("run %s, array %d: %s", run.Name(), array, nothing), "cpbench collect " + shellWord(shortPath(run.Dir))}
 	}
 	all := len(tasks)
 	if o.limit > 0 && o.limit < len(tasks) {

@@ -261,3 +261,37 @@ func TestSlurmSetupFails(t *testing.T) {
 		}
 	}
 }
+
+// TestSlurmSrun starts the ranks as tasks of one job step. Every ending has to be told apart there as well.
+func TestSlurmSrun(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, slurmtest.Shared(t))
+	s.spec("sweep.yaml", `version: 1
+name: steps
+matrix: {fault: ["", "--fault=oom-rank=1", "--fault=exit=2:7", "--fault=crash-rank=0"]}
+workload:
+  kind: model
+  mode: inference
+  command: ["{cpbench}", reference, --memory, 8MiB, "{fault}"]
+  launcher: srun
+  ranks: 4
+  topology: 2d
+  point: {tokens: 16}
+  warmup: 1
+  iterations: 5
+  timeout: 2m
+resources: {time: 5m, cpus_per_task: 4}
+`)
+	s.must(`sed -i 's/"{fault}"/"--channels=4", "{fault}"/; s/fault: \["",/fault: ["--channels=2",/' sweep.yaml`)
+	job := s.must("cpbench plan sweep.yaml | sbatch --parsable")
+	s.ended(job, 3*time.Minute)
+	want := map[string]string{"--channels=2": "ok", "--fault=oom-rank=1": "oom_device", "--fault=exit=2:7": "error", "--fault=crash-rank=0": "error"}
+	for _, row := range s.raw() {
+		if row["outcome"] != want[row["axis fault"]] {
+			t.Errorf("%s: %s (%s)", row["axis fault"], row["outcome"], row["reason"])
+		}
+	}
+	if left := s.must("squeue -h -s -j " + job); left != "" {
+		t.Errorf("job steps are left: %s", left)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"cpbench/plan"
 	"cpbench/plan/folder"
 	"cpbench/slurm"
+	"cpbench/templates"
 	"cpbench/worker"
 )
 
@@ -124,7 +125,7 @@ func freeze(src *source, runs string) (*folder.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	run, err := folder.Create(runs, time.Now(), src.plan, src.text, binary)
+	run, err := folder.Create(runs, time.Now(), src.plan, src.text, binary, folder.LibFile{Name: "cpbench_torch.py", Text: templates.CpbenchTorch})
 	if err != nil {
 		return nil, err
 	}

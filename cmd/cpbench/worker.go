@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"cpbench/plan/folder"
+	"cpbench/slurm"
 	"cpbench/worker"
+	"cpbench/worker/command"
 	"cpbench/worker/model"
 	"cpbench/worker/model/reference"
 
@@ -20,7 +22,8 @@ import (
 
 // workloads names the package of each kind.
 var workloads = map[string]worker.Workload{
-	"model": model.Open,
+	"command": command.Open,
+	"model":   model.Open,
 }
 
 // workerOptions are what the script gives a worker.
@@ -67,7 +70,13 @@ func runWorker(ctx context.Context, s *streams, o *workerOptions) error {
 		cfg.Again = []string{o.again}
 	}
 	if o.array >= 0 && o.array < len(run.Plan.Arrays) {
-		cfg.Alloc = allocation(os.Getenv, time.Duration(run.Plan.Arrays[o.array].Seconds)*time.Second)
+		a := run.Plan.Arrays[o.array]
+		cfg.Alloc = allocation(os.Getenv, time.Duration(a.Seconds)*time.Second)
+		if a.Shape.Nodes > 1 && cfg.Alloc.Nodes != "" {
+			if cfg.Alloc.Hosts, err = slurm.Hostnames(ctx, cfg.Alloc.Nodes); err != nil {
+				return err
+			}
+		}
 	}
 	s.sayf("run %s, array %d, task %d, attempt %d", run.Name(), o.array, o.task, o.attempt)
 	return worker.Run(ctx, cfg)

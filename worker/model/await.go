@@ -44,7 +44,7 @@ func (e *execution) await(ctx context.Context, want func(rank int, m protocol.Me
 				}
 			}
 			if bad.outcome != "" {
-				return e.settle(ctx, bad)
+				return e.explain(e.settle(ctx, bad))
 			}
 		}
 	}
@@ -99,9 +99,9 @@ func (e *execution) note(ev event) ending {
 	case ev.err != nil:
 		r.silent = true
 		return e.brokenEnding(ev.rank, ev.err)
-	case ev.ended:
-		r.gone = true
-		return e.exitEnding(ev.rank, ev.exit)
+	case ev.ended != nil:
+		ev.ended.gone = true
+		return e.exitEnding(ev.ended, ev.exit)
 	}
 	return ending{}
 }
@@ -132,10 +132,10 @@ func (e *execution) settle(ctx context.Context, first ending) ending {
 	var late <-chan time.Time
 	for {
 		best := e.pick(ctx, seen)
-		if best.final || best.outcome.OutOfMemory() || e.all(func(r *rank) bool { return r.gone && r.silent }) && !best.mayBeOurs() {
+		if best.final || best.outcome.OutOfMemory() || e.allGone() && e.allSilent() && !best.mayBeOurs() {
 			return best
 		}
-		if late == nil && e.all(func(r *rank) bool { return r.gone }) {
+		if late == nil && e.allGone() {
 			late = time.After(lateGrace)
 		}
 		select {
@@ -178,12 +178,12 @@ func (e *execution) pick(ctx context.Context, seen []ending) ending {
 	return best
 }
 
-// all reports whether something holds for every rank that was started.
-func (e *execution) all(holds func(*rank) bool) bool {
-	for _, r := range e.ranks {
-		if r.child != nil && !holds(r) {
-			return false
-		}
-	}
-	return true
+// allGone reports whether every process that was started has ended.
+func (e *execution) allGone() bool {
+	return !slices.ContainsFunc(e.procs, func(p *proc) bool { return !p.gone })
+}
+
+// allSilent reports whether the connection of every rank that was started has ended.
+func (e *execution) allSilent() bool {
+	return !slices.ContainsFunc(e.ranks, func(r *rank) bool { return r.proc != nil && !r.silent })
 }

@@ -134,46 +134,33 @@ func (e *execution) brokenEnding(i int, err error) ending {
 }
 
 // exitEnding judges a process that has ended although nobody asked it to.
-func (e *execution) exitEnding(i int, state *os.ProcessState) ending {
-	end := ending{outcome: catalogue.Error, evidence: e.logTail(i), rank: i, exit: true}
+func (e *execution) exitEnding(p *proc, state *os.ProcessState) ending {
+	end := ending{outcome: catalogue.Error, evidence: e.logTail(p.rank), rank: p.rank, exit: true}
 	when := "before its work was done"
-	if e.ranks[i].conn == nil {
+	if e.ranks[p.rank].conn == nil {
 		when = "before it said hello"
 	}
 	if state == nil { // its status was lost
-		end.reason = fmt.Sprintf("rank %d ended %s", i, when)
+		end.reason = fmt.Sprintf("%s ended %s", p.name, when)
 		return end
 	}
 	status, _ := state.Sys().(syscall.WaitStatus)
 	if status.Signaled() {
 		end.signal = status.Signal()
-		end.reason = fmt.Sprintf("rank %d was ended by signal %d (%v) %s", i, end.signal, end.signal, when)
+		end.reason = fmt.Sprintf("%s was ended by signal %d (%v) %s", p.name, end.signal, end.signal, when)
 		return end
 	}
-	end.reason = fmt.Sprintf("rank %d ended with exit code %d %s", i, status.ExitStatus(), when)
+	end.reason = fmt.Sprintf("%s ended with exit code %d %s", p.name, status.ExitStatus(), when)
 	return end
 }
 
 // tailBytes is how much of a rank's log an error quotes.
 const tailBytes = 1200
 
-// logTail is the end of what a rank has written during this execution.
+// logTail is the end of what a rank, or the launcher of all ranks, has written during this execution.
 func (e *execution) logTail(i int) string {
-	f, err := os.Open(e.s.rankLog(i))
-	if err != nil {
-		return ""
+	if p := e.ranks[i].proc; p != nil {
+		return p.tail(tailBytes)
 	}
-	defer f.Close() // read only
-	from := e.ranks[i].log
-	if info, err := f.Stat(); err == nil && info.Size()-from > tailBytes {
-		from = info.Size() - tailBytes
-	}
-	if _, err := f.Seek(from, io.SeekStart); err != nil {
-		return ""
-	}
-	text, err := io.ReadAll(io.LimitReader(f, tailBytes))
-	if err != nil {
-		return ""
-	}
-	return strings.ToValidUTF8(strings.TrimSpace(string(text)), "?")
+	return ""
 }

@@ -17,7 +17,6 @@ import (
 	"cpbench/worker"
 	"cpbench/worker/model/protocol"
 	"cpbench/worker/result"
-	"cpbench/worker/tree"
 )
 
 // Of all that is seen of a failure, what explains most is picked.
@@ -183,7 +182,8 @@ func TestSettle(t *testing.T) {
 				e.over, e.end = context.WithCancel(t.Context())
 				defer e.end()
 				for range 2 {
-					e.ranks = append(e.ranks, &rank{child: &tree.Child{}, gone: tt.gone, silent: tt.silent})
+					e.ranks = append(e.ranks, &rank{proc: &proc{gone: tt.gone}, silent: tt.silent})
+					e.procs = append(e.procs, e.ranks[len(e.ranks)-1].proc)
 				}
 				ctx, cancel := context.WithCancelCause(t.Context())
 				defer cancel(nil)
@@ -212,7 +212,7 @@ func TestWaitGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				log := slog.New(slog.DiscardHandler)
-				e := &execution{s: &session{job: worker.Job{Log: log}}, events: make(chan event), ranks: []*rank{{child: &tree.Child{}}}}
+				e := &execution{s: &session{job: worker.Job{Log: log}}, events: make(chan event), procs: []*proc{{}}, ranks: []*rank{{}}}
 				ctx, cancel := context.WithTimeout(t.Context(), tt.stop)
 				defer cancel()
 				began := time.Now()

@@ -16,29 +16,10 @@ import (
 // misleading are the variables of a batch step that make a program believe that srun has started it.
 var misleading = []string{"SLURM_PROCID=", "SLURM_LOCALID=", "SLURM_NODEID=", "SLURM_NTASKS=", "SLURM_NPROCS=", "SLURM_TASK_PID=", "SLURM_GTIDS=", "SLURM_STEP"}
 
-// launchers are the variables that tell a rank who it is. One of them in the spec's env would give every rank the
-// same place, or lead it to another worker.
-var launchers = []string{"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", protocol.EnvConnect, protocol.EnvToken}
-
-// forbidden returns a variable of the spec's env that it may not set; empty if there is none.
-func forbidden(env map[string]string) string {
-	for _, name := range launchers {
-		if _, ok := env[name]; ok {
-			return name
-		}
-	}
-	return ""
-}
-
-// environ is the environment of a rank: the worker's without the scheduler's task variables, then the spec's, then
-// what the protocol and PyTorch's env:// rendezvous need. The frozen files stand first on PYTHONPATH.
-func (e *execution) environ(i, port int) []string {
-	var env []string
-	for _, kv := range os.Environ() {
-		if !slices.ContainsFunc(misleading, func(m string) bool { return strings.HasPrefix(kv, m) }) {
-			env = append(env, kv)
-		}
-	}
+// shared is the environment that every rank has: the worker's, then the spec's, then what leads to the worker and to
+// the rendezvous of the ranks. The frozen files stand first on PYTHONPATH.
+func (e *execution) shared(port int) []string {
+	env := os.Environ()
 	for name, value := range e.setting.Env {
 		env = append(env, name+"="+value)
 	}
@@ -50,13 +31,17 @@ func (e *execution) environ(i, port int) []string {
 	if path != "" {
 		lib += string(os.PathListSeparator) + path
 	}
-	world := strconv.Itoa(e.setting.Ranks)
 	return append(env, // of two values the last counts
-		"PYTHONPATH="+lib,
-		"RANK="+strconv.Itoa(i), "LOCAL_RANK="+strconv.Itoa(i), "WORLD_SIZE="+world, "LOCAL_WORLD_SIZE="+world,
-		"MASTER_ADDR=127.0.0.1", "MASTER_PORT="+strconv.Itoa(port),
-		protocol.EnvConnect+"="+e.listen.Addr().String(), protocol.EnvToken+"="+e.token,
+		"PYTHONPATH="+lib, "MASTER_ADDR="+e.host(), "MASTER_PORT="+strconv.Itoa(port),
+		protocol.EnvConnect+"="+e.connect(), protocol.EnvToken+"="+e.token,
 	)
+}
+
+// plain takes out the variables of a batch step that make a program believe that srun has started it.
+func plain(env []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
+		return slices.ContainsFunc(misleading, func(m string) bool { return strings.HasPrefix(kv, m) })
+	})
 }
 
 // freePort finds a port that nobody listens on. It starts at a place that depends on the task and stays below the

@@ -8,12 +8,14 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
 	"cpbench/plan"
 	"cpbench/plan/catalogue"
+	"cpbench/worker/evidence"
 	"cpbench/worker/model/protocol"
 	"cpbench/worker/result"
 	"cpbench/worker/tree"
@@ -26,8 +28,10 @@ type execution struct {
 	token   string
 	began   time.Time
 	listen  net.Listener
+	procs   []*proc // what the worker has started
 	ranks   []*rank
-	failed  ending // why the processes could not even be started
+	failed  ending                                  // why the processes could not even be started
+	kills   func() (n int64, ok bool, where string) // processes that the kernel has killed for lack of host memory meanwhile
 
 	events   chan event      // from connections and processes
 	over     context.Context // ends when nobody reads events any more
@@ -36,11 +40,19 @@ type execution struct {
 	watchers sync.WaitGroup // ... that wait for processes
 }
 
-// rank is one process and what it has said.
+// proc is a process that the worker has started: one rank, or a launcher that starts all of them.
+type proc struct {
+	name  string
+	rank  int // the rank that it is; that it speaks for, if it is a launcher
+	child *tree.Child
+	log   string // file of its output
+	from  int64  // length of that file before this execution
+	gone  bool   // it has ended
+}
+
+// rank is what one rank has said.
 type rank struct {
-	child  *tree.Child // nil: it could not be started
-	log    int64       // length of its log file before this execution
-	gone   bool        // the process has ended
+	proc   *proc // that it is, or that has started it; nil: it could not be started
 	conn   *protocol.Conn
 	silent bool // its connection has ended
 	echoed bool // it said that another rank had failed before it
@@ -55,18 +67,19 @@ type event struct {
 	msg   protocol.Message
 	conn  *protocol.Conn // with the Hello that opens a connection
 	err   error          // its connection ended or carried nonsense
-	ended bool           // its process ended
+	ended *proc          // this process ended
 	exit  *os.ProcessState
 }
 
-// launch starts the ranks (launcher fork: all of them here, without srun). It does not wait for them. An execution
-// that could not be started has failed set, and is to be closed like any other.
+// launch starts the ranks and does not wait for them. An execution that could not be started has failed set, and is
+// to be closed like any other.
 func (s *session) launch(setting plan.Setting, title string) *execution {
 	e := &execution{
 		s: s, setting: setting, began: time.Now(),
 		ranks: make([]*rank, setting.Ranks), events: make(chan event, 16*setting.Ranks),
 	}
 	e.over, e.end = context.WithCancel(context.Background())
+	e.kills = evidence.Delta("/")
 	for i := range e.ranks {
 		e.ranks[i] = &rank{}
 	}
@@ -74,12 +87,11 @@ func (s *session) launch(setting plan.Setting, title string) *execution {
 	rand.Read(secret) // crypto/rand never fails
 	e.token = hex.EncodeToString(secret)
 	s.job.Log.Info("launch", "what", title, "ranks", setting.Ranks, "command", strings.Join(setting.Command, " "))
-	if name := forbidden(setting.Env); name != "" {
-		e.failed = failure("env sets "+name+", which the launcher sets itself", "")
-		return e
+	address, err := e.address()
+	if err == nil {
+		e.listen, err = net.Listen("tcp", net.JoinHostPort(address, "0"))
 	}
-	var err error
-	if e.listen, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+	if err != nil {
 		e.failed = infra("no port for the ranks", err)
 		return e
 	}
@@ -88,23 +100,28 @@ func (s *session) launch(setting plan.Setting, title string) *execution {
 		e.failed = infra("no port for the ranks", err)
 		return e
 	}
+	starts, err := e.starts(port)
+	if err != nil {
+		e.failed = failure("the launcher cannot be used here", err.Error())
+		return e
+	}
 	e.talkers.Go(e.accept)
-	for i := range e.ranks {
-		if err := e.fork(i, port, title); err != nil {
-			e.failed = s.startFailed(setting.Command[0], err)
+	for _, st := range starts {
+		if err := e.start(st, title); err != nil {
+			e.failed = s.startFailed(st.argv[0], err)
 			return e
 		}
 	}
 	return e
 }
 
-// fork starts one rank with its output appended to its log.
-func (e *execution) fork(i, port int, title string) error {
-	argv := e.setting.Command
-	cmd := exec.Command(argv[0], argv[1:]...)
+// start starts one process with its output appended to its log.
+func (e *execution) start(st start, title string) error {
+	p := &proc{name: st.name, rank: st.ranks[0], log: filepath.Join(e.s.job.LogDir, st.log)}
+	cmd := exec.Command(st.argv[0], st.argv[1:]...)
 	cmd.Dir = e.s.workdir()
-	cmd.Env = e.environ(i, port)
-	log, err := os.OpenFile(e.s.rankLog(i), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	cmd.Env = st.env
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
@@ -116,15 +133,17 @@ func (e *execution) fork(i, port int, title string) error {
 	if err != nil {
 		return err
 	}
-	cmd.Stdout, cmd.Stderr = log, log
-	child, err := tree.Start(cmd)
-	if err != nil {
+	cmd.Stdout, cmd.Stderr, p.from = log, log, info.Size()
+	if p.child, err = tree.Start(cmd); err != nil {
 		return err
 	}
-	e.ranks[i].child, e.ranks[i].log = child, info.Size()
+	e.procs = append(e.procs, p)
+	for _, i := range st.ranks {
+		e.ranks[i].proc = p
+	}
 	e.watchers.Go(func() {
-		child.Wait() //nolint:errcheck // the state says it all
-		e.send(event{rank: i, ended: true, exit: cmd.ProcessState})
+		p.child.Wait() //nolint:errcheck // the state says it all
+		e.send(event{rank: p.rank, ended: p, exit: cmd.ProcessState})
 	})
 	return nil
 }
@@ -161,7 +180,7 @@ func (e *execution) close(ctx context.Context, end ending, r *result.Result) {
 func (e *execution) waitGone(ctx context.Context) {
 	timer := time.NewTimer(stopGrace)
 	defer timer.Stop()
-	for !e.all(func(r *rank) bool { return r.gone }) {
+	for !e.allGone() {
 		select {
 		case <-timer.C:
 			e.s.job.Log.Warn("ranks did not end after stop")
@@ -170,8 +189,8 @@ func (e *execution) waitGone(ctx context.Context) {
 			return
 		case ev := <-e.events:
 			e.note(ev)
-			if ev.ended && ev.exit != nil && !ev.exit.Success() {
-				e.s.job.Log.Warn("after stop", "rank", ev.rank, "exit", ev.exit.String())
+			if ev.ended != nil && ev.exit != nil && !ev.exit.Success() {
+				e.s.job.Log.Warn("after stop", "process", ev.ended.name, "exit", ev.exit.String())
 			}
 		}
 	}

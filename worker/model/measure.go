@@ -28,6 +28,9 @@ func (e *execution) prepare(ctx context.Context, r *result.Result) ending {
 		return end
 	}
 	e.introduce(r)
+	if end := e.s.gpus.claimed(e); end.outcome != "" {
+		return end
+	}
 	e.tell(ctx, &protocol.Start{Mode: e.s.spec.Mode, DType: e.s.spec.DType, Topology: e.setting.Topology})
 	isReady := func(_ int, m protocol.Message) bool { _, ok := m.(*protocol.Ready); return ok }
 	if end := e.await(ctx, isReady); end.outcome != "" {
@@ -159,7 +162,9 @@ func (s *session) measure(ctx context.Context, e *execution, r *result.Result) (
 		return nil, end
 	}
 	e.tell(ctx, &protocol.ResetPeak{})
-	timed, end := s.timed(ctx, e, warm[len(warm)-1])
+	last := warm[len(warm)-1]
+	expected := time.Duration(float64(s.spec.Iterations) * last * float64(time.Second))
+	timed, end := s.gpus.around(ctx, expected, r, func() (times, ending) { return s.timed(ctx, e, last) })
 	if len(timed.host) > 0 { // what was measured before a failure is kept
 		s.summarize(r, timed, len(warm), steady)
 	}

@@ -132,14 +132,6 @@ func TestEnvironment(t *testing.T) {
 			t.Errorf("rank %d: log begins with %.60q", rank, out)
 		}
 	}
-	t.Run("what the launcher sets", func(t *testing.T) {
-		for _, name := range []string{"RANK", "MASTER_PORT"} {
-			st, r, _ := only(t, play(2, "env", "all", `env: {`+name+`: "1"}`))
-			if r.Outcome != catalogue.Error || r.Reason != "env sets "+name+", which the launcher sets itself" || len(st.events("closed")) != 1 {
-				t.Errorf("%s: %s", r.Outcome, r.Reason)
-			}
-		}
-	})
 }
 
 // The token opens the door to the worker: it stands in no file of the run.

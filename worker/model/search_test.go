@@ -2,7 +2,6 @@ package model
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 	"cpbench/plan/catalogue"
 	"cpbench/worker"
 	"cpbench/worker/result"
-	"cpbench/worker/search"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -244,30 +242,5 @@ func TestProgramOfEachSize(t *testing.T) {
 				t.Errorf("%s, %d launches for 10, 20 and 40", r.Outcome, n)
 			}
 		})
-	}
-}
-
-// What no trial of an actor leads to: a fit that is not monotone, and a configuration that no search can follow.
-func TestReport(t *testing.T) {
-	st := newStage(t, play(1, "honest", "0", seek(", to: 640")))
-	blank := func() *hunt {
-		return &hunt{
-			s: &session{job: st.job, spec: st.run.Plan.Spec.Workload}, r: &result.Result{Metrics: map[string]*float64{}},
-			sizes: map[int64]result.Sizes{20: {Tokens: ptr(int64(20))}}, oom: ending{outcome: catalogue.OOMComm, evidence: "NCCL"},
-		}
-	}
-	h := blank()
-	h.report(search.Answer{Fits: ptr(int64(20)), OOM: ptr(int64(30)), Above: ptr(int64(40)), NonMonotone: true, Ended: search.NonMonotone, Confirmed: 1, Confirms: 1})
-	if !warned(h.r, catalogue.NonMonotone) || h.r.Outcome != catalogue.OK || *h.r.Sizes.Tokens != 20 {
-		t.Errorf("%+v", h.r)
-	}
-	if got, want := bracket(h.r.MaxFit), "fits 20 oom 30 limit - above 40 non_monotone confirmed 1/1"; got != want {
-		t.Errorf("bracket:\n got %s\nwant %s", got, want)
-	}
-	h = blank()
-	h.report(soFar(search.Config{}, nil))
-	h.cut(t.Context(), errors.New("step 0: needs at least 1"))
-	if h.r.Outcome != catalogue.Error || h.r.Evidence != "step 0: needs at least 1" {
-		t.Errorf("%s, %q, %q", h.r.Outcome, h.r.Reason, h.r.Evidence)
 	}
 }

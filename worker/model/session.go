@@ -17,26 +17,30 @@ import (
 
 // Open is the worker.Workload of this package. It only makes the worker the reaper of everything that it will
 // start: every execution has fresh processes, because a repeat is an independent execution.
-func Open(_ context.Context, job worker.Job) (worker.Session, error) {
-	if l := job.Run.Plan.Spec.Workload.Launcher; l != "fork" {
-		return nil, fmt.Errorf("launcher %q is not built", l)
-	}
+func Open(ctx context.Context, job worker.Job) (worker.Session, error) {
 	if err := tree.Adopt(); err != nil {
 		return nil, err
 	}
-	return &session{job: job, spec: job.Run.Plan.Spec.Workload}, nil
+	s := &session{job: job, spec: job.Run.Plan.Spec.Workload}
+	s.openTelemetry(ctx)
+	return s, nil
 }
 
 type session struct {
 	job  worker.Job
 	spec plan.Workload
+	gpus *telemetry // nil: no GPUs
 }
 
-// Close has nothing to end: Run leaves nothing behind.
-func (s *session) Close() error { return nil }
+// Close ends the readings of the GPUs; of the executions nothing is left.
+func (s *session) Close() error {
+	s.gpus.close()
+	return nil
+}
 
 // Run carries out one repeat of a point, or the search of a case point.
 func (s *session) Run(ctx context.Context, pair plan.Pair, r *result.Result) []result.Sample {
+	s.gpus.enter(r)
 	if pair.Case == plan.CaseMaxFit {
 		s.search(ctx, pair, r)
 		return nil
@@ -63,6 +67,9 @@ func (s *session) Run(ctx context.Context, pair plan.Pair, r *result.Result) []r
 func (s *session) execute(ctx context.Context, setting plan.Setting, title string, r *result.Result) ([]result.Sample, ending) {
 	ctx, cancel := s.timeout(ctx)
 	defer cancel()
+	if end := s.gpus.clean(ctx, setting.Ranks/setting.Resources.Nodes); end.outcome != "" {
+		return nil, end
+	}
 	e := s.launch(setting, title)
 	e.fill(r)
 	samples, end := s.measure(ctx, e, r)
@@ -81,11 +88,6 @@ type errTimeout struct{ limit time.Duration }
 
 func (e errTimeout) Error() string {
 	return fmt.Sprintf("one execution took longer than workload.timeout (%v)", e.limit)
-}
-
-// rankLog is where a rank's output goes.
-func (s *session) rankLog(rank int) string {
-	return filepath.Join(s.job.LogDir, fmt.Sprintf("rank-%d.log", rank))
 }
 
 // workdir is the folder in which the ranks run.

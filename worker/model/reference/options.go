@@ -52,8 +52,20 @@ func parse(args []string, getenv func(string) string, stderr io.Writer) (options
 	return o, errors.Join(append(errs, o.environment(getenv))...)
 }
 
-// environment reads what the launcher sets.
-func (o *options) environment(getenv func(string) string) error {
+// slurmNames are what srun calls the variables of a launcher.
+var slurmNames = map[string]string{"RANK": "SLURM_PROCID", "WORLD_SIZE": "SLURM_NTASKS", "LOCAL_RANK": "SLURM_LOCALID"}
+
+// environment reads what the launcher sets. The variables of Slurm count in a job step only: a batch step has them too.
+func (o *options) environment(env func(string) string) error {
+	getenv := env
+	if env("RANK") == "" && env("SLURM_STEP_ID") != "" {
+		getenv = func(name string) string {
+			if other, ok := slurmNames[name]; ok {
+				name = other
+			}
+			return env(name)
+		}
+	}
 	var errs []error
 	read := func(name string) int {
 		n, err := strconv.Atoi(getenv(name))
