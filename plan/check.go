@@ -189,7 +189,7 @@ func (s *Spec) checkMaxFit(ps *problems, e *evaluator) {
 	if !uses["workload.point"] && !uses["workload.command"] {
 		ps.at(at+".axis", "write for example `point: {tokens: "+f.Axis+"}`", "nothing that the program is told depends on %q", f.Axis)
 	}
-	for _, path := range []string{"resources.nodes", "resources.gpus_per_node", "resources.cpus_per_task", "resources.time", "resources.gpu_type", "resources.mem", "workload.ranks"} {
+	for _, path := range []string{"workload.topology", "resources.nodes", "resources.gpus_per_node", "resources.cpus_per_task", "resources.time", "resources.gpu_type", "resources.mem", "workload.ranks"} {
 		if uses[path] {
 			ps.at(path, "the resources of a task are fixed before its search", "%s: uses %q, the axis of the search", path, f.Axis)
 		}
@@ -212,7 +212,7 @@ func (e *evaluator) users(name string) map[string]bool {
 	for _, p := range e.point {
 		uses["workload.point"] = uses["workload.point"] || hit(p.Program)
 	}
-	texts := map[string][]template{"workload.command": e.command, "resources.gpu_type": {e.gpuType}, "resources.mem": {e.mem}}
+	texts := map[string][]template{"workload.command": e.command, "resources.gpu_type": {e.gpuType}, "resources.mem": {e.mem}, "workload.topology": {e.topology}}
 	for path, list := range texts {
 		for _, t := range list {
 			uses[path] = uses[path] || slices.ContainsFunc(t.names(), func(n string) bool { return tainted[n] })

@@ -27,6 +27,7 @@ type evaluator struct {
 	env      map[string]template
 	gpuType  template
 	artifact template
+	topology template
 	mem      template
 	columns  []*expr.Program
 }
@@ -82,6 +83,10 @@ func (e *evaluator) compileWorkload(s *Spec, c *compiler) {
 	for i, arg := range s.Workload.Command {
 		e.command = append(e.command, c.template(arg, indexed("workload.command", i), reservedNames))
 	}
+	e.topology = c.template(s.Workload.Topology, "workload.topology", nil)
+	if len(e.topology) == 1 && e.topology[0] != "" && !slices.Contains(topologies, e.topology[0]) {
+		c.at("workload.topology", didYouMean(e.topology[0], topologies), "workload.topology: unknown value %q", e.topology[0])
+	}
 	e.artifact = c.template(s.Workload.Artifact, "workload.artifact", reservedNames)
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		e.env[name] = c.template(s.Env[name], "env."+name, reservedNames)
@@ -104,6 +109,9 @@ func (e *evaluator) compileResources(s *Spec, c *compiler) {
 		c.at("resources.time", "or write an expression that gives seconds or such a text", "%v", err)
 	}
 }
+
+// topologies are the meshes of ranks.
+var topologies = []string{"1d", "2d"}
 
 // compiler compiles texts over one set of names and tells mistakes at their places.
 type compiler struct {

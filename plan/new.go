@@ -158,6 +158,8 @@ func (p *Plan) keys(e *evaluator) (key, caseKey string) {
 		}
 	}
 	use(e.ranks.Names)
+	use(e.topology.names())
+	use(e.artifact.names())
 	for _, x := range e.point {
 		use(x.Names)
 	}

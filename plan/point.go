@@ -87,10 +87,13 @@ func (e *evalError) Error() string { return e.path + ": " + e.err.Error() }
 
 // setting evaluates everything else of a point.
 func (e *evaluator) setting(s *Spec, values map[string]any) (Setting, *evalError) {
-	st := Setting{Values: values, Topology: s.Workload.Topology, Point: make(map[string]any, len(e.point)), Seconds: e.seconds}
+	st := Setting{Values: values, Topology: e.topology.fill(values), Point: make(map[string]any, len(e.point)), Seconds: e.seconds}
+	if st.Topology != "" && !slices.Contains(topologies, st.Topology) {
+		return st, &evalError{"workload.topology", fmt.Errorf("gives %q, but a mesh is 1d or 2d", st.Topology)}
+	}
 	ranks, err := e.ranks.EvalInt(values)
 	if err == nil {
-		err = checkRanks(ranks, s.Workload.Topology)
+		err = checkRanks(ranks, st.Topology)
 	}
 	if err != nil {
 		return st, &evalError{"workload.ranks", err}

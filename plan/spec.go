@@ -77,8 +77,9 @@ type Workload struct {
 	Launcher string `yaml:"launcher" json:"launcher" jsonschema:"enum=fork,enum=torchrun,enum=srun,enum=none,default=fork"`
 	// Ranks is an expression: the number of ranks, which is the CP size.
 	Ranks string `yaml:"ranks" json:"ranks" jsonschema:"default=1"`
-	// Topology is `1d` or `2d`. A 2d mesh needs a square number of ranks.
-	Topology string `yaml:"topology" json:"topology,omitempty" jsonschema:"enum=1d,enum=2d"`
+	// Topology is `1d` or `2d`, or `{name}` for a value of the point that is one of them. A 2d mesh needs a square
+	// number of ranks.
+	Topology string `yaml:"topology" json:"topology,omitempty"`
 	// Point gives the program its sizes and data: `tokens`, `atoms`, `msa`, `data` and names of your own, each an
 	// expression. `tokens`, `atoms` and `msa` are the columns of the table.
 	Point ExprMap `yaml:"point" json:"point,omitempty"`
