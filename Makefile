@@ -6,13 +6,14 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 LINT    := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 STAT    := go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 FUZZ    := ./plan:FuzzLoad ./worker/result:FuzzDecode ./worker/model/protocol:FuzzDecode ./worker/evidence:FuzzClassify ./worker/gpu:FuzzRows ./worker/gpu:FuzzDecodeAnswer
+TORCH   := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cpbench/torch
 export CGO_ENABLED ?= 0
 
-.PHONY: build demo test deps race lint fuzz bench docs slurm-test clean
+.PHONY: build demo test deps torch-test torch-latest torch-latest-test race lint fuzz bench docs slurm-test clean
 
 build: ## bin/cpbench, static, and its GPU helper where there is a C compiler
 	go build -trimpath -ldflags '-s -w -X main.built=$(VERSION)' -o bin/cpbench ./cmd/cpbench
-	@if command -v cc >/dev/null; then CGO_ENABLED=1 go build -trimpath -ldflags '-s -w' -o bin/cpbench-nvml ./cmd/cpbench-nvml; \
+	@if command -v cc >/dev/null; then CGO_ENABLED=1 CGO_CFLAGS='-O2 -Wno-deprecated-declarations' go build -trimpath -ldflags '-s -w' -o bin/cpbench-nvml ./cmd/cpbench-nvml; \
 	else echo "no C compiler: bin/cpbench-nvml, which reads the GPUs' counters, is left out"; fi
 
 demo: build ## the first sweep on this machine
@@ -27,8 +28,21 @@ test: deps ## every test; says which suites are left out
 slurm-test: deps ## the suites on a real Slurm alone
 	CPBENCH_TEST_REQUIRE=slurm go test -count=1 -run Slurm ./slurm/... ./cmd/...
 
+torch-test: ## the suites on a real PyTorch, that of Debian
+	bash slurm/slurmtest/install.sh torch
+	CPBENCH_TEST_REQUIRE=torch go test -count=1 -timeout 15m -run Torch ./worker/model
+
+torch-latest: $(TORCH)/bin/torchrun ## a current PyTorch in the cache folder; several GB
+$(TORCH)/bin/torchrun:
+	python3 -m venv $(TORCH)
+	$(TORCH)/bin/pip install -q torch==2.15.0 numpy
+
+torch-latest-test: torch-latest ## real torchrun processes, on one node and on two of a real Slurm
+	CPBENCH_TEST_REQUIRE=slurm,torch,torchrun CPBENCH_TEST_PYTHON=$(TORCH)/bin/python CPBENCH_TEST_TORCHRUN=$(TORCH)/bin/python \
+	  go test -count=1 -timeout 20m -run 'Torchrun|TorchPairformer$$|TorchEndings' ./worker/model ./cmd/cpbench
+
 race: ## the tests under the race detector; needs a C compiler
-	CGO_ENABLED=1 go test -race -timeout 20m ./plan/... ./slurm/... ./worker/... ./collect/... ./cmd/cpbench-nvml
+	CGO_ENABLED=1 go test -race -skip '^TestTorch' -timeout 20m ./plan/... ./slurm/... ./worker/... ./collect/... ./cmd/cpbench-nvml
 
 lint:
 	$(LINT) run

@@ -52,6 +52,7 @@ func (t *Table) Meta() []Field {
 		runs = append(runs, fmt.Sprintf("%s (plan %s)", r.Name(), r.Plan.Digest))
 	}
 	return append(list,
+		Field{"Publishable", t.publishable()},
 		Field{"cpbench", cmpOr(t.fact("cpbench", ""), t.Plan.Version)},
 		Field{"Runs", strings.Join(runs, ", ")},
 	)

@@ -134,7 +134,8 @@ func (t *Table) dominant() string {
 		timed = timed || ok
 		for _, f := range p.Result.Extra {
 			if ok && step > 0 && f.Name == FigureExchange {
-				shares = append(shares, f.Value/step)
+				// The figure is a mean and the time a median, so for uneven steps the ratio may pass 1.
+				shares = append(shares, min(f.Value/step, 1))
 			}
 		}
 	}

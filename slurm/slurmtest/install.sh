@@ -1,13 +1,14 @@
 #!/bin/bash
 # Installs what the tests need beside Go on Debian 12, as root: a Slurm for the private test cluster, and shellcheck.
 # Quick when all is there.
-# usage: install.sh [accounting]
+# usage: install.sh [accounting | torch]
 set -euo pipefail
 pkgs=(slurm-wlm slurm-client munge iproute2 util-linux shellcheck)
 case ${1:-} in
 '') ;;
+torch) pkgs+=(python3-torch) ;;
 accounting) pkgs+=(slurmdbd slurm-wlm-mysql-plugin mariadb-server mariadb-client) ;;
-*) echo "usage: install.sh [accounting]" >&2; exit 2 ;;
+*) echo "usage: install.sh [accounting | torch]" >&2; exit 2 ;;
 esac
 missing=()
 for p in "${pkgs[@]}"; do
@@ -15,7 +16,7 @@ for p in "${pkgs[@]}"; do
 done
 [ ${#missing[@]} -gt 0 ] || exit 0
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-  echo "install.sh: not root on Debian, so these stay missing: ${missing[*]}; the suites on a real Slurm will be left out"
+  echo "install.sh: not root on Debian, so these stay missing: ${missing[*]}; the suites that need them will be left out"
   exit 0
 fi
 echo "install.sh: installing ${missing[*]}"
