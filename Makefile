@@ -51,7 +51,10 @@ fuzz: ## each target for a short while
 	for t in $(FUZZ); do go test -run '^$$' -fuzz "^$${t#*:}$$" -fuzztime 10s "$${t%%:*}" || exit 1; done
 
 bench: ## the numbers of docs/benchmarks.md
-	go test -run '^$$' -bench . -benchtime 1x -count 6 ./... | tee bin/bench.txt | grep -E '^(Benchmark|pkg:)' && $(STAT) bin/bench.txt
+	mkdir -p bin
+	go test -run '^$$' -bench . -skip 'RoundTrip|Decode|Harness' -benchtime 1x -count 6 ./... | tee bin/bench.txt
+	go test -run '^$$' -bench 'RoundTrip|Decode|Harness' -benchtime 1000x -count 6 ./worker/... | tee -a bin/bench.txt
+	$(STAT) bin/bench.txt
 
 docs: ## the generated references
 	go test ./plan ./cmd/cpbench -run Docs -update
