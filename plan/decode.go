@@ -70,6 +70,9 @@ func parse(ps *problems, data []byte) *yaml.Node {
 	return root
 }
 
+// listIndex is the place in a list, within a path.
+var listIndex = regexp.MustCompile(`\[\d+\]`)
+
 var yamlText = regexp.MustCompile(`^yaml: (line (\d+): )?`)
 
 func syntaxPos(err error) Pos {
@@ -143,7 +146,7 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
 			d.broken = d.broken || path == "" && d.bad[at] && slices.Contains(namers, at)
 			return
 		}
-		if text, ok := unbuilt[at]; ok {
+		if text, ok := unbuilt[listIndex.ReplaceAllString(at, "")]; ok {
 			d.add(Pos{key.Line, key.Column}, "remove it", "%q has no effect in this version: %s", at, text)
 			return
 		}

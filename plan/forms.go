@@ -15,13 +15,14 @@ import (
 
 // unbuilt names the keys of the format that this version does not act on, and says so instead of ignoring them.
 var unbuilt = map[string]string{
-	"reference":        "rows are not yet compared with reference values",
-	"retry":            "tasks are not yet retried by reason",
-	"site.max_queued":  "nothing is submitted on its own yet",
-	"container.image":  "programs run without a container",
-	"container.mounts": "programs run without a container",
-	"workload.server":  "it belongs to `kind: llm`, which is not built yet",
-	"workload.starts":  "it belongs to `kind: llm`, which is not built yet",
+	"reference":               "rows are not yet compared with reference values",
+	"retry":                   "tasks are not yet retried by reason",
+	"site.max_queued":         "nothing is submitted on its own yet",
+	"container.image":         "programs run without a container",
+	"container.mounts":        "programs run without a container",
+	"workload.metrics.better": "figures are not yet compared",
+	"workload.server":         "it belongs to `kind: llm`, which is not built yet",
+	"workload.starts":         "it belongs to `kind: llm`, which is not built yet",
 }
 
 // unbuiltValues are values of the format that this version does not act on.

@@ -57,8 +57,9 @@ func (s *Spec) checkCommand(ps *problems) {
 		checkRegex(ps, indexed("workload.oom_patterns", i), p, false)
 	}
 	checkText(ps, "workload.artifact", w.Artifact)
-	if w.Launcher == "torchrun" {
-		ps.at("workload.launcher", "put torchrun into the command, or use srun", "workload.launcher: torchrun starts ranks that speak the protocol, which a command does not")
+	if w.Launcher == "torchrun" || w.Launcher == "srun" {
+		ps.at("workload.launcher", "leave it out, and put "+w.Launcher+" into the command",
+			"workload.launcher: %s starts ranks that speak the protocol, which a command does not", w.Launcher)
 	}
 }
 

@@ -70,7 +70,8 @@ type Workload struct {
 	Command []string `yaml:"command" json:"command" jsonschema:"required,minItems=1"`
 	// Files are copied into the run, put on PYTHONPATH, and hashed into every result. Relative to the spec.
 	Files []string `yaml:"files" json:"files,omitempty"`
-	// Workdir is the folder in which the program runs; default: the spec's folder.
+	// Workdir is the folder in which the program runs. Default: the spec's folder for a model, and a fresh folder for
+	// each run of a command.
 	Workdir string `yaml:"workdir" json:"workdir,omitempty"`
 	// Launcher starts the ranks: `fork` is the worker itself, all on one node; `torchrun` is one torchrun on each node;
 	// `srun` is one task of a job step for each rank; `none` runs the command once, which starts the ranks by itself.
@@ -115,8 +116,6 @@ type Figure struct {
 	Regex string `yaml:"regex" json:"regex,omitempty"`
 	// Unit of the number, for figures of your own.
 	Unit string `yaml:"unit" json:"unit,omitempty"`
-	// Better says which way is better.
-	Better string `yaml:"better" json:"better,omitempty" jsonschema:"enum=lower,enum=higher"`
 }
 
 // MaxFit adds one case point for each combination of the other axes: the search for the largest size that fits.

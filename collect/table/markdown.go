@@ -128,7 +128,11 @@ func pad(text string, width int, right bool) string {
 
 func (t *Table) writeNotes(b *bytes.Buffer) {
 	if t.has(KindWithin) {
-		b.WriteString("\n*within*: the interval is over the iterations of one process and describes that process, not what another execution would give; 6 repeats or more give one over repeats.\n")
+		what := "the iterations of one process and describes that process"
+		if t.Plan.Spec.Workload.Kind == "command" {
+			what = "the runs of one task and describes that task"
+		}
+		fmt.Fprintf(b, "\n*within*: the interval is over %s, not what another execution would give; 6 repeats or more give one over repeats.\n", what)
 	}
 	if len(t.Notes) > 0 {
 		b.WriteByte('\n')

@@ -28,9 +28,9 @@ func (t *Table) Meta() []Field {
 		{"CUDA", t.fact("cuda", versions)},
 		{"GPU clocks locked", t.fact("clocks_locked", unknown)},
 		{"Node shared", t.fact("node_shared", unknown)},
-		{"Mode", w.Mode},
+		{"Workload", cmpOr(w.Mode, "a command, run as it is")},
 		{"dtype", cmpOr(w.DType, "not given")},
-		{"Statistic", statistic},
+		{"Statistic", t.statistic()},
 		{"Steps", fmt.Sprintf("at least %d for warm-up, %d timed; %s, order %s", w.Warmup, w.Iterations, repeats(t.Plan.Spec.Repeats), t.Plan.Spec.Order)},
 		{"Hosts", t.fact("host", unknown)},
 	}
@@ -56,6 +56,14 @@ func (t *Table) Meta() []Field {
 		Field{"cpbench", cmpOr(t.fact("cpbench", ""), t.Plan.Version)},
 		Field{"Runs", strings.Join(runs, ", ")},
 	)
+}
+
+// statistic names how the numbers of a row were made.
+func (t *Table) statistic() string {
+	if t.Plan.Spec.Workload.Kind == "command" {
+		return "walltime: one run of the program, or its own figure step_seconds; the median over the runs, then the median over repeats"
+	}
+	return statistic
 }
 
 const statistic = "walltime: slowest rank of each timed step, then the median over the steps, then the median over repeats; " +

@@ -48,7 +48,7 @@ func Outcomes() []Meaning {
 		{OK, "every rank finished every step within its limits"},
 		{OOMDevice, "the device ran out of memory: this size does not fit"},
 		{OOMComm, "the communication library found no memory: this size does not fit"},
-		{OOMHost, "the host ran out of memory, and a witness saw it: this size does not fit"},
+		{OOMHost, "the host ran out of memory: the program says so, or a counter of the kernel or the scheduler shows that it was killed for it; this size does not fit"},
 		{OOMSuspect, "a text that only sometimes means memory; confirmed once in a fresh process"},
 		{TooBig, "a shape or kernel limit that is not memory"},
 		{ErrorKernel, "a device kernel failed while memory was free"},

@@ -247,23 +247,6 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-func TestOnDevice(t *testing.T) {
-	t.Parallel()
-	f, _ := Classify("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.00 GiB is free.")
-	for total, want := range map[int64]catalogue.Outcome{
-		81559 * mib: catalogue.OOMDevice, // what NVML says of the same device
-		40 * gib:    catalogue.Infra,
-		0:           catalogue.OOMDevice, // unknown
-	} {
-		if got := f.OnDevice(total); got.Outcome != want {
-			t.Errorf("total %d: %s, want %s", total, got.Outcome, want)
-		}
-	}
-	if got := (Finding{Outcome: catalogue.OOMDevice}).OnDevice(gib); got.Outcome != catalogue.OOMDevice {
-		t.Errorf("without numbers: %s", got.Outcome)
-	}
-}
-
 // FuzzClassify: nothing panics, and what is quoted stands in the text and holds what decided.
 func FuzzClassify(f *testing.F) {
 	f.Add(torchNew)

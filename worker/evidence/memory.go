@@ -134,16 +134,3 @@ func (m *Memory) spare() int64 {
 // totalShare is how far the total of a text may be from that of the driver: the driver keeps some memory that the
 // runtime does not count.
 const totalShare = 0.05
-
-// OnDevice checks a finding against the total memory of the device that the ranks should have used, in bytes. A text
-// of another device says nothing about this one: the machine gave the program the wrong one.
-func (f Finding) OnDevice(total int64) Finding {
-	if f.Memory == nil || f.Memory.Total == nil || total <= 0 {
-		return f
-	}
-	if math.Abs(float64(*f.Memory.Total)/float64(total)-1) > totalShare {
-		f.Outcome = catalogue.Infra
-		f.Note = "wrong device: its total memory is not that of the device of this task"
-	}
-	return f
-}

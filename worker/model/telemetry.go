@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -165,14 +166,9 @@ func (t *telemetry) claimed(e *execution) ending {
 	var claims []gpu.Claim
 	for i, r := range e.ranks {
 		c := gpu.Claim{Rank: i, Name: r.hello.Device.Name, UUID: r.hello.Device.UUID}
-		if c.UUID == "" {
-			continue // no GPU, or a program that does not tell
+		if c.UUID != "" { // else no GPU, or a program that does not tell; its memory may be a limit below the device's
+			claims = append(claims, c)
 		}
-		if total := r.hello.Device.TotalBytes; total != nil {
-			bytes := float64(*total)
-			c.TotalBytes = &bytes
-		}
-		claims = append(claims, c)
 	}
 	return problem(gpu.Preflight(t.devices, gpu.Reading{}, nil, gpu.Expectation{Threshold: -1, Claims: claims}))
 }
@@ -225,6 +221,13 @@ func (t *telemetry) record(u gpu.Usage, r *result.Result) {
 	}
 	if r.Metrics[catalogue.PeakDeviceBytes] == nil {
 		r.Metrics[catalogue.PeakDeviceBytes] = u.MemoryPeak
+	}
+	if len(u.Missing) > 0 {
+		var why []string
+		for _, name := range slices.Sorted(maps.Keys(u.Missing)) {
+			why = append(why, name+" ("+u.Missing[name]+")")
+		}
+		r.Warn(catalogue.NoTelemetry, "not known of the GPUs: "+strings.Join(why, ", "), "")
 	}
 	codes := map[gpu.DoubtKind]catalogue.Code{gpu.PowerCapped: catalogue.PowerCapped, gpu.Throttled: catalogue.Throttled, gpu.ECCErrors: catalogue.ECCErrors}
 	for _, d := range u.Doubts() {
