@@ -9,7 +9,7 @@ FUZZ    := ./plan:FuzzLoad ./worker/result:FuzzDecode ./worker/model/protocol:Fu
 TORCH   := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cpbench/torch
 export CGO_ENABLED ?= 0
 
-.PHONY: build demo test deps torch-test torch-latest torch-latest-test race lint fuzz bench docs slurm-test clean
+.PHONY: build demo test deps torch-test torch-latest torch-latest-test gpu-test race lint fuzz bench docs slurm-test clean
 
 build: ## bin/cpbench, static, and its GPU helper where there is a C compiler
 	go build -trimpath -ldflags '-s -w -X main.built=$(VERSION)' -o bin/cpbench ./cmd/cpbench
@@ -40,6 +40,9 @@ $(TORCH)/bin/torchrun:
 torch-latest-test: torch-latest ## real torchrun processes, on one node and on two of a real Slurm
 	CPBENCH_TEST_REQUIRE=slurm,torch,torchrun CPBENCH_TEST_PYTHON=$(TORCH)/bin/python CPBENCH_TEST_TORCHRUN=$(TORCH)/bin/python \
 	  go test -count=1 -timeout 20m -run 'Torchrun|TorchPairformer$$|TorchEndings' ./worker/model ./cmd/cpbench
+
+gpu-test: build ## the shipped model on this machine's GPUs; python3 needs a torch that sees them
+	CPBENCH_TEST_GPU=1 go test -count=1 -timeout 10m -v -run '^TestGPU$$' ./cmd/cpbench
 
 race: ## the tests under the race detector; needs a C compiler
 	CGO_ENABLED=1 go test -race -skip '^TestTorch' -timeout 20m ./plan/... ./slurm/... ./worker/... ./collect/... ./cmd/cpbench-nvml

@@ -30,6 +30,7 @@ type Set struct {
 
 	index map[pairKey]int // by point and repeat
 	pool  pool
+	logs  map[*folder.Run]map[[2]int][2]int // newest attempt and restart of every task that has a log folder
 }
 
 // Pair is one planned execution: a point and a repeat.
@@ -148,8 +149,11 @@ func (s *Set) read(run *folder.Run) error {
 
 func (s *Set) readShard(run *folder.Run, dir string, mu *sync.Mutex) error {
 	files, err := os.ReadDir(dir)
-	if err != nil {
-		return err
+	if err != nil { // perhaps another user's: the other shards still count
+		mu.Lock()
+		s.Problems = append(s.Problems, Problem{dir, "cannot be read: " + err.Error()})
+		mu.Unlock()
+		return nil
 	}
 	for _, f := range files {
 		name := f.Name()

@@ -114,7 +114,7 @@ func TestLoadNothing(t *testing.T) {
 		t.Fatalf("%d pairs, problems %v", len(s.Pairs), s.Problems)
 	}
 	for _, p := range s.Pairs {
-		if p.Outcome != catalogue.Missing || p.Reason != "never started" {
+		if p.Outcome != catalogue.Missing || p.Reason != "never started: no worker has left a log" {
 			t.Errorf("%s %q", p.Outcome, p.Reason)
 		}
 	}

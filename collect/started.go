@@ -28,7 +28,6 @@ func (s *Set) Judge(states func(run *folder.Run, array, task int, files State) S
 		}
 		tasks[k] = append(tasks[k], i)
 	}
-	logs := map[*folder.Run]map[[2]int][2]int{}
 	for _, k := range order {
 		pairs := tasks[k]
 		results := make([]*result.Result, len(pairs))
@@ -37,10 +36,7 @@ func (s *Set) Judge(states func(run *folder.Run, array, task int, files State) S
 		}
 		var state State
 		if needsState(results) {
-			if logs[k.run] == nil {
-				logs[k.run] = newestLogs(k.run)
-			}
-			state = fromFiles(k.run, k.array, k.task, logs[k.run])
+			state = s.fromFiles(k.run, k.array, k.task)
 		}
 		state = states(k.run, k.array, k.task, state)
 		outcomes, reasons := taskVerdicts(results, state)
@@ -80,13 +76,25 @@ func newestLogs(run *folder.Run) map[[2]int][2]int {
 	return newest
 }
 
+// Begun reports whether a task of a run has started, by its log folder.
+func (s *Set) Begun(run *folder.Run, array, task int) bool {
+	if s.logs[run] == nil {
+		if s.logs == nil {
+			s.logs = map[*folder.Run]map[[2]int][2]int{}
+		}
+		s.logs[run] = newestLogs(run)
+	}
+	_, ok := s.logs[run][[2]int{array, task}]
+	return ok
+}
+
 // fromFiles is what the run folder tells about a task: whether it started, where and when.
-func fromFiles(run *folder.Run, array, task int, logs map[[2]int][2]int) State {
+func (set *Set) fromFiles(run *folder.Run, array, task int) State {
 	s := State{}
-	at, ok := logs[[2]int{array, task}]
-	if !ok {
+	if !set.Begun(run, array, task) {
 		return s
 	}
+	at := set.logs[run][[2]int{array, task}]
 	s.Started, s.Attempt, s.Restart = true, at[0], at[1]
 	f, err := os.Open(filepath.Join(run.LogDir(array, task, at[0], at[1]), folder.EventsFile))
 	if err != nil {

@@ -142,7 +142,7 @@ func withoutResult(s State) (catalogue.Outcome, string) {
 	case s.Started:
 		return catalogue.Missing, "running or killed: started" + s.where() + ", left no result"
 	}
-	return catalogue.Missing, "never started"
+	return catalogue.Missing, "never started: no worker has left a log"
 }
 
 func endedWithoutResult(s State) (catalogue.Outcome, string) {

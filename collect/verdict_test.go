@@ -78,8 +78,8 @@ func TestVerdict(t *testing.T) {
 		{"word of a later Slurm", nil, State{Word: "EVAPORATED"}, catalogue.Lost, "no result, and the state EVAPORATED is not known to cpbench"},
 		{"submitted, task not known", nil, State{Submitted: true}, catalogue.Lost, "submitted, but the scheduler no longer knows the task"},
 		{"submitted and started, task not known", nil, State{Submitted: true, Started: true, Node: "n7"}, catalogue.Lost, "started on n7, left no result, and the scheduler no longer knows the task"},
-		{"never submitted", nil, State{}, catalogue.Missing, "never started"},
-		{"nothing at all", nil, State{}, catalogue.Missing, "never started"},
+		{"never submitted", nil, State{}, catalogue.Missing, "never started: no worker has left a log"},
+		{"nothing at all", nil, State{}, catalogue.Missing, "never started: no worker has left a log"},
 		{"from files: started", nil, State{Started: true, Node: "n7", Since: since}, catalogue.Missing, "running or killed: started on n7 at 2026-01-02T03:04:05Z, left no result"},
 
 		{"newer attempt waits", of(catalogue.Error), State{Word: "PENDING", Attempt: 2, Reason: "Priority"}, catalogue.Pending, "Priority"},
@@ -136,7 +136,7 @@ func TestTaskVerdicts(t *testing.T) {
 		want    []catalogue.Outcome
 		last    string // reason of the last
 	}{
-		{"never started", make([]*result.Result, 2), State{}, []catalogue.Outcome{catalogue.Missing, catalogue.Missing}, "never started"},
+		{"never started", make([]*result.Result, 2), State{}, []catalogue.Outcome{catalogue.Missing, catalogue.Missing}, "never started: no worker has left a log"},
 		{"waits", make([]*result.Result, 2), State{Word: "PENDING", Reason: "Priority"}, []catalogue.Outcome{catalogue.Pending, catalogue.Pending}, "Priority"},
 		{"runs", []*result.Result{of(catalogue.OK), nil, nil}, State{Word: "RUNNING"}, []catalogue.Outcome{catalogue.OK, catalogue.Running, catalogue.Pending}, "later in a running task"},
 		{"killed", []*result.Result{of(catalogue.OK), nil, nil}, State{Word: "OUT_OF_MEMORY", KillExplained: true}, []catalogue.Outcome{catalogue.OK, catalogue.OOMHost, catalogue.Missing}, "not reached"},

@@ -13,13 +13,17 @@ import (
 	"cpbench/plan/expr"
 )
 
-// check finds every mistake in a decoded spec that does not depend on a single point.
-func (s *Spec) check(ps *problems) {
+// check finds every mistake in a decoded spec that does not depend on a single point. Without the names of all axes
+// nothing is said about what uses names.
+func (s *Spec) check(ps *problems, names bool) {
 	checkRules(ps, reflect.ValueOf(s).Elem(), "")
-	s.checkAxes(ps)
 	s.checkTexts(ps)
 	s.checkKind(ps)
 	s.checkSlurm(ps)
+	if !names {
+		return
+	}
+	s.checkAxes(ps)
 	e := compile(s, axesOf(s), ps)
 	s.checkMaxFit(ps, e)
 	if s.Resources.Exclusive && s.Resources.GPUsPerNode != "0" && s.Site.GPUsPerNode == 0 {
@@ -41,11 +45,12 @@ func checkField(ps *problems, f reflect.Value, r rules, at string) {
 		f = f.Elem()
 	}
 	_, given := ps.pos[at]
+	empty := f.IsZero() || f.Kind() == reflect.Slice && f.Len() == 0
 	switch {
-	case r.required && f.IsZero() && ps.bad[at]: // told already
-	case r.required && f.IsZero() && given:
+	case r.required && empty && ps.bad[at]: // told already
+	case r.required && empty && given:
 		ps.at(at, example[at], "%s is empty", at)
-	case r.required && f.IsZero() && f.Kind() != reflect.Struct:
+	case r.required && empty && f.Kind() != reflect.Struct:
 		ps.at(at, example[at], "%s is missing", at)
 	case f.Kind() == reflect.Struct:
 		checkRules(ps, f, at)

@@ -29,8 +29,8 @@ func Load(file string, data []byte) (*Spec, error) {
 	d.decode(root, reflect.ValueOf(spec).Elem(), "")
 	spec.file, spec.pos = file, ps.pos
 	spec.kindDefaults()
-	if !d.broken {
-		spec.check(ps)
+	if !d.foreign {
+		spec.check(ps, !d.broken)
 	}
 	if err := ps.err(); err != nil {
 		return nil, err
@@ -86,8 +86,9 @@ func syntaxPos(err error) Pos {
 // decoder fills a Spec from YAML nodes, strictly: it keeps going after a mistake and remembers every place.
 type decoder struct {
 	*problems
-	nodes  int
-	broken bool // a mistake left the names incomplete: checking further would blame what is right
+	nodes   int
+	broken  bool // a mistake left the names incomplete: what uses them would be blamed for nothing
+	foreign bool // the workload is of a kind whose keys are not known
 }
 
 func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
@@ -200,7 +201,7 @@ func (d *decoder) unbuiltKind(n *yaml.Node) bool {
 		} else {
 			d.add(Pos{val.Line, val.Column}, hint, "workload.kind: unknown kind %q", val.Value)
 		}
-		d.broken = true
+		d.foreign = true
 		return true
 	}
 	return false

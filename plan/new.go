@@ -141,8 +141,24 @@ func (p *Plan) digest() string {
 	}{s, p.Files, p.Select})
 }
 
-// Intact reports whether the header still is what its digest says.
-func (p *Plan) Intact() bool { return p.Digest == p.digest() }
+// Intact reports whether the header still is what it was when it was sealed.
+func (p *Plan) Intact() bool { return p.Digest == p.digest() && p.Sum == p.sum() }
+
+// Seal sets the sum of a header that is complete.
+func (p *Plan) Seal() { p.Sum = p.sum() }
+
+func (p *Plan) sum() string {
+	head := struct {
+		Schema                                           int
+		Name, Digest, Key, CaseKey, Version, Source, Dir string
+		Spec                                             *Spec
+		Axes                                             []Axis
+		Files                                            []File
+		Select                                           Select
+		Arrays                                           []Array
+	}{p.Schema, p.Name, p.Digest, p.Key, p.CaseKey, p.Version, p.Source, p.Dir, p.Spec, p.Axes, p.Files, p.Select, p.Arrays}
+	return hash(head)
+}
 
 // keys are the measurement keys: of ordinary points, and of case points, whose search belongs to them. They cover
 // what the worker does at a point but not the lists of the axes, so that runs of a sweep that grew can be merged.

@@ -67,6 +67,19 @@ func TestFullPlan(t *testing.T) {
 	}
 }
 
+func TestFrozenArguments(t *testing.T) {
+	t.Parallel()
+	p, _ := newPlan(t, strings.Replace(small, "[./model]", "[python3, ./sub/model.py, model.py]", 1), plan.Options{Files: []plan.File{{Name: "sub/model.py"}}})
+	p.Bind("/runs/r 1", "/runs/r 1/bin/cpbench")
+	st, err := p.At(pairs(p)[0].Point, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"python3", "/runs/r 1/lib/model.py", "model.py"}, st.Command); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestCasePointsAtAnySize(t *testing.T) {
 	t.Parallel()
 	p, _ := newPlan(t, fullSpec, plan.Options{})
@@ -139,6 +152,7 @@ func TestDigestAndKeys(t *testing.T) {
 func TestPlanSurvivesJSON(t *testing.T) {
 	t.Parallel()
 	p, _ := newPlan(t, fullSpec, plan.Options{})
+	p.Seal()
 	text, err := json.Marshal(p)
 	if err != nil {
 		t.Fatal(err)
@@ -159,9 +173,20 @@ func TestPlanSurvivesJSON(t *testing.T) {
 	if diff := cmp.Diff(a, b); diff != "" {
 		t.Error(diff)
 	}
-	back.Spec.Workload.Timeout++
-	if back.Intact() {
-		t.Error("a changed plan is said to be intact")
+	for what, change := range map[string]func(*plan.Plan){
+		"timeout": func(p *plan.Plan) { p.Spec.Workload.Timeout++ },
+		"time":    func(p *plan.Plan) { p.Arrays[0].Seconds = 1 },
+		"key":     func(p *plan.Plan) { p.Key = "00" },
+		"arrays":  func(p *plan.Plan) { p.Arrays = nil },
+		"kind":    func(p *plan.Plan) { p.Axes[0].Kind = "string" },
+	} {
+		var changed plan.Plan
+		if err := json.Unmarshal(text, &changed); err != nil {
+			t.Fatal(err)
+		}
+		if change(&changed); changed.Intact() {
+			t.Errorf("a plan with another %s is said to be intact", what)
+		}
 	}
 }
 

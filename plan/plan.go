@@ -31,6 +31,7 @@ type Plan struct {
 	Files   []File  `json:"files"` // frozen files of the workload
 	Select  Select  `json:"select"`
 	Arrays  []Array `json:"arrays"`
+	Sum     string  `json:"sum"` // of all the rest of the header, as it stands in its file
 
 	once    sync.Once
 	eval    *evaluator // compiled expressions; made at first use

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"path"
 	"slices"
 	"strconv"
 )
@@ -240,7 +241,7 @@ func (p *Plan) At(pt Point, n int64) (Setting, error) {
 		texts[k] = v
 	}
 	for _, t := range e.command {
-		st.Command = append(st.Command, t.fill(texts))
+		st.Command = append(st.Command, p.frozen(t.fill(texts)))
 	}
 	st.Artifact = e.artifact.fill(texts)
 	st.Env = make(map[string]string, len(e.env))
@@ -248,6 +249,21 @@ func (p *Plan) At(pt Point, n int64) (Setting, error) {
 		st.Env[name] = t.fill(texts)
 	}
 	return st, nil
+}
+
+// frozen is an argument of the command: one that names a file of the workload becomes the run's own copy of it, so that
+// what was hashed is what runs.
+func (p *Plan) frozen(arg string) string {
+	run, ok := p.bound["run"].(string)
+	if !ok {
+		return arg
+	}
+	for _, f := range p.Files {
+		if path.Clean(arg) == path.Clean(f.Name) {
+			return path.Join(run, "lib", path.Base(f.Name))
+		}
+	}
+	return arg
 }
 
 // Params lists the axis values of a point in the user's text. The searched axis of a case point has its case word.

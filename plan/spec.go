@@ -68,7 +68,8 @@ type Workload struct {
 	// Command of one rank, or of the program: a list of arguments. `{name}` stands for a value of the point, `{cpbench}` for the
 	// cpbench binary of the run and `{run}` for the run folder; `{{` and `}}` are literal braces.
 	Command []string `yaml:"command" json:"command" jsonschema:"required,minItems=1"`
-	// Files are copied into the run, put on PYTHONPATH, and hashed into every result. Relative to the spec.
+	// Files are copied into the run, put on PYTHONPATH, and hashed into every result. Relative to the spec. An argument
+	// of the command that names one of them becomes the copy.
 	Files []string `yaml:"files" json:"files,omitempty"`
 	// Workdir is the folder in which the program runs. Default: the spec's folder for a model, and a fresh folder for
 	// each run of a command.

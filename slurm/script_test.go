@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"cpbench/plan"
 	"cpbench/plan/folder"
@@ -179,6 +181,58 @@ func TestBashSeesTheArguments(t *testing.T) {
 			rt.Fatalf("output %q, want %q", header.Output, want)
 		}
 	})
+}
+
+// TestSignalInSetup sends signals to a real bash that runs a set-up line, as a scheduler does: the worker hears of them.
+func TestSignalInSetup(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		signal syscall.Signal
+		group  bool // to the line's own processes as well
+		want   string
+	}{
+		"scancel":        {syscall.SIGTERM, true, "1:143"},
+		"before the end": {syscall.SIGUSR2, false, "1:140"},
+		"Ctrl-C":         {syscall.SIGINT, true, "1:130"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			run := scripted(t, dir, cpuSpec+"setup: [\"mkfifo go; echo ready > started; read -r line < go\"]\n")
+			writeBinary(t, run, "#!/bin/sh\nprintf '%s\\n' \"$@\" > told\n")
+			text, err := slurm.Script(slurm.Job{Run: run, Attempt: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			script := filepath.Join(dir, "script")
+			if err := os.WriteFile(script, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command("bash", script)
+			cmd.Dir, cmd.Env = dir, append(os.Environ(), "SLURM_ARRAY_TASK_ID=0")
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			for tick := time.NewTicker(5 * time.Millisecond); ; <-tick.C { // nothing tells a test that a line runs
+				if text, err := os.ReadFile(filepath.Join(dir, "started")); err == nil && len(text) > 0 {
+					break
+				}
+			}
+			target := cmd.Process.Pid
+			if tt.group {
+				target = -target
+			}
+			if err := syscall.Kill(target, tt.signal); err != nil {
+				t.Fatal(err)
+			}
+			cmd.Wait() // its exit code is the worker's
+			told, err := os.ReadFile(filepath.Join(dir, "told"))
+			if err != nil || !strings.HasSuffix(string(told), "--setup-failed\n"+tt.want+"\n") {
+				t.Errorf("%v: the worker was told %q", err, told)
+			}
+		})
+	}
 }
 
 // TestIndexListBothWays is the property that the tasks that were chosen are the tasks that run.

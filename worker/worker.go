@@ -84,6 +84,9 @@ func open(cfg Config) (*worker, error) {
 	if cfg.Workload == nil {
 		return nil, fmt.Errorf("this cpbench does not know workload.kind %q", cfg.Run.Plan.Spec.Workload.Kind)
 	}
+	if err := cfg.Run.CheckFiles(); err != nil {
+		return nil, err
+	}
 	task, err := cfg.Run.Task(cfg.Array, cfg.Index)
 	if err != nil {
 		return nil, err

@@ -64,7 +64,9 @@ func openRuns(s *streams, o *collectOptions, dirs []string) ([]*folder.Run, erro
 		if err != nil {
 			return nil, err
 		}
-		runs = append(runs, run)
+		if !slices.ContainsFunc(runs, func(r *folder.Run) bool { return r.Dir == run.Dir }) { // named twice, read once
+			runs = append(runs, run)
+		}
 	}
 	return runs, nil
 }
@@ -147,7 +149,7 @@ func verdict(s *streams, set *collect.Set) error {
 	s.sayf("%d of %s without a good result: %s", bad, countText(len(set.Pairs), "execution"), strings.Join(words, ", "))
 	run := set.Runs[0]
 	s.hintf("what the programs said is in %s", shortPath(run.LogsDir()))
-	if again := counts[catalogue.Missing] + counts[catalogue.Cancelled] + counts[catalogue.Infra]; again > 0 {
+	if again := counts[catalogue.Missing] + counts[catalogue.Cancelled] + counts[catalogue.Infra] + counts[catalogue.DirtyGPU]; again > 0 && len(set.Runs) == 1 {
 		s.hintf("run what is missing: cpbench plan --run %s --only-missing | sbatch, or cpbench run --run %[1]s", shellWord(shortPath(run.Dir)))
 	}
 	return errIncomplete

@@ -65,8 +65,10 @@ cpbench plan --run RUN --only-failed=timeout | sbatch # what ended so`,
 
 func (o *planOptions) check(c *cli.Context) error {
 	switch {
-	case o.limit < 0:
+	case c.IsSet("limit") && o.limit < 1:
 		return &usageError{"--limit needs a number above 0", ""}
+	case c.IsSet("limit") && o.table:
+		return &usageError{"--limit shortens a script, and --table writes none", "choose points with --where"}
 	case o.run == "" && (o.array >= 0 || o.onlyMissing || o.onlyFailed != ""):
 		return &usageError{"--array, --only-missing and --only-failed speak of a run", "add --run RUN"}
 	case o.run != "" && (c.NArg() > 0 || o.where != "" || o.extend != "" || o.table):
@@ -110,7 +112,7 @@ func planSpec(ctx context.Context, s *streams, o *planOptions, path string) erro
 	if len(run.Plan.Arrays) > 1 {
 		return severalArrays(run, src.sum)
 	}
-	return printScript(s, run, o)
+	return printScript(s, run, 0, o)
 }
 
 // severalArrays says what to do with arrays that do not fit one pipe; nothing goes to stdout.
@@ -134,26 +136,27 @@ func severalArrays(run *folder.Run, sum plan.Summary) error {
 	return &hinted{fmt.Errorf("the sweep needs %d arrays and a pipe takes one: %s", len(run.Plan.Arrays), why), strings.Join(ways, "\n")}
 }
 
-// printScript writes the first script of the only array, or a new one for its first tasks.
-func printScript(s *streams, run *folder.Run, o *planOptions) error {
-	text, err := os.ReadFile(run.Script(0, 1))
+// printScript writes the first script of an array, or one for its first tasks only.
+func printScript(s *streams, run *folder.Run, array int, o *planOptions) error {
+	text, err := os.ReadFile(run.Script(array, 1))
 	if err != nil {
 		return err
 	}
-	if n := len(run.Plan.Arrays[0].Lengths); o.limit > 0 && o.limit < n {
+	word := shellWord(shortPath(run.Dir))
+	if n := len(run.Plan.Arrays[array].Lengths); o.limit > 0 && o.limit < n {
 		tasks := make([]int, o.limit)
 		for i := range tasks {
 			tasks[i] = i
 		}
-		if text, err = slurm.Script(slurm.Job{Run: run, Array: 0, Attempt: 1, Tasks: tasks}); err != nil {
+		if text, err = slurm.Script(slurm.Job{Run: run, Array: array, Attempt: 1, Tasks: tasks}); err != nil {
 			return err
 		}
-		s.sayf("%s of %d; the others: cpbench plan --run %s --only-missing", countText(o.limit, "task"), n, shellWord(shortPath(run.Dir)))
+		s.sayf("%s of %d; the others, when these have finished: cpbench plan --run %s --only-missing | sbatch", countText(o.limit, "task"), n, word)
 	}
 	if isTerminal(s.out) {
 		s.hintf("give this script to sbatch: cpbench plan ... | sbatch")
 	}
-	s.hintf("when the jobs have finished: cpbench collect %s", shellWord(shortPath(run.Dir)))
+	s.hintf("when the jobs have finished: cpbench collect %s", word)
 	_, err = s.out.Write(text)
 	return err
 }
@@ -168,19 +171,14 @@ func planAgain(s *streams, o *planOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(run.LogsDir(), 0o755); err != nil { // Slurm fails a job whose log folder is missing
+	if err := usable(run); err != nil {
 		return err
 	}
 	warnOverrides(s.voice)
 	if o.onlyMissing || o.onlyFailed != "" {
 		return planRest(s, o, run, array)
 	}
-	text, err := os.ReadFile(run.Script(array, 1))
-	if err != nil {
-		return err
-	}
-	_, err = s.out.Write(text)
-	return err
+	return printScript(s, run, array, o)
 }
 
 // arrayOf is the array that the flags name, or the only one.
@@ -206,11 +204,14 @@ func planRest(s *streams, o *planOptions, run *folder.Run, array int) error {
 	default:
 		again, nothing = []string{o.onlyFailed}, "no point ended with "+o.onlyFailed
 	}
-	left, err := pending(run, again)
+	left, started, err := pending(run, again)
 	if err != nil {
 		return err
 	}
 	tasks := left[array]
+	if n := started[array]; n > 0 {
+		s.warnf("%s of them started and left no result: make sure with squeue that they do not run any more", countText(n, "task"))
+	}
 	if len(tasks) == 0 {
 		return &hinted{fmt.Errorf("run %s, array %d: %s", run.Name(), array, nothing), "cpbench collect " + shellWord(shortPath(run.Dir))}
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 
+	"cpbench/plan"
 	"cpbench/plan/folder"
 	"cpbench/slurm"
 	"cpbench/slurm/local"
@@ -73,6 +74,9 @@ func runSpec(ctx context.Context, s *streams, o *runOptions, path string) error 
 	if err := check(src); err != nil {
 		return err
 	}
+	if err := o.oneAtATime(src.plan); err != nil {
+		return err
+	}
 	run, err := freeze(src, o.runs)
 	if err != nil {
 		return err
@@ -89,16 +93,29 @@ func runSpec(ctx context.Context, s *streams, o *runOptions, path string) error 
 	return runHere(ctx, s, o, run, jobs)
 }
 
+// oneAtATime refuses to run tasks with GPUs side by side.
+func (o *runOptions) oneAtATime(p *plan.Plan) error {
+	for _, a := range p.Arrays {
+		if o.parallel > 1 && a.Shape.GPUsPerNode > 0 {
+			return &usageError{"tasks that ask for GPUs run one at a time here: nothing shares the GPUs out among them", "leave out --parallel"}
+		}
+	}
+	return nil
+}
+
 // runAgain goes on with a run: the tasks without a good end, as a new attempt.
 func runAgain(ctx context.Context, s *streams, o *runOptions) error {
 	run, err := folder.Open(o.run)
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(run.LogsDir(), 0o755); err != nil {
+	if err := o.oneAtATime(run.Plan); err != nil {
 		return err
 	}
-	left, err := pending(run, nil)
+	if err := usable(run); err != nil {
+		return err
+	}
+	left, _, err := pending(run, nil)
 	if err != nil {
 		return err
 	}
@@ -124,15 +141,9 @@ func runAgain(ctx context.Context, s *streams, o *runOptions) error {
 // runHere runs the arrays one after the other and ends with the table.
 func runHere(ctx context.Context, s *streams, o *runOptions, run *folder.Run, jobs []job) error {
 	s.sayf("run %s", shortPath(run.Dir))
-	if o.parallel > 1 {
-		for _, a := range run.Plan.Arrays {
-			if a.Shape.GPUsPerNode > 0 {
-				return &usageError{"tasks that ask for GPUs run one at a time here: nothing shares the GPUs out among them", "leave out --parallel"}
-			}
-		}
-	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, unix.SIGTERM)
+	ctx, stop := signal.NotifyContext(ctx, stopSignals()...)
 	defer stop()
+	signal.Ignore(unix.SIGPIPE) // `cpbench run | head` must not end us before our tasks
 	total := 0
 	for _, j := range jobs {
 		total += j.tasks
@@ -166,6 +177,15 @@ func runHere(ctx context.Context, s *streams, o *runOptions, run *folder.Run, jo
 		s.hintf("%s ended with an error; see %s", countText(show.failed, "task"), shortPath(run.LogsDir()))
 	}
 	return err
+}
+
+// stopSignals are what ends a run in good order. A closed terminal is one, unless nohup had it ignored.
+func stopSignals() []os.Signal {
+	signals := []os.Signal{os.Interrupt, unix.SIGTERM}
+	if !signal.Ignored(unix.SIGHUP) {
+		signals = append(signals, unix.SIGHUP)
+	}
+	return signals
 }
 
 // progress shows how far a run is: a bar on a terminal, else a line for each task.

@@ -97,14 +97,33 @@ func extend(dir string, spec *plan.Spec, plain plan.Options, opt *plan.Options) 
 		}
 	}
 	have := map[string]map[int]bool{}
-	for i := range old.Plan.Arrays {
-		tasks, err := old.Tasks(i)
+	for run := old; ; { // an extended run has what the run before it has
+		if err := planned(run, whole.CaseKey, have); err != nil {
+			return err
+		}
+		before := run.Plan.Select.Extends
+		if before == "" {
+			break
+		}
+		if run, err = folder.Open(filepath.Join(filepath.Dir(run.Dir), before)); err != nil {
+			return fmt.Errorf("run %s extends %s: %w", old.Name(), before, err)
+		}
+	}
+	opt.Extends = old.Name()
+	opt.Have = func(point string, repeat int) bool { return have[point][repeat] }
+	return nil
+}
+
+// planned adds the executions of a run. Searches count only if they are the same.
+func planned(run *folder.Run, caseKey string, have map[string]map[int]bool) error {
+	for i := range run.Plan.Arrays {
+		tasks, err := run.Tasks(i)
 		if err != nil {
 			return err
 		}
 		for _, t := range tasks {
 			for _, p := range t.Pairs {
-				if p.Case != "" && whole.CaseKey != old.Plan.CaseKey {
+				if p.Case != "" && caseKey != run.Plan.CaseKey {
 					continue
 				}
 				if have[p.ID] == nil {
@@ -114,8 +133,6 @@ func extend(dir string, spec *plan.Spec, plain plan.Options, opt *plan.Options) 
 			}
 		}
 	}
-	opt.Extends = old.Name()
-	opt.Have = func(point string, repeat int) bool { return have[point][repeat] }
 	return nil
 }
 
@@ -212,13 +229,14 @@ func siteLimit(ctx context.Context, v voice) (int, error) {
 }
 
 // pending lists the tasks of each array with a pair that needs an attempt: for lack of a good end, or, if again is
-// not empty, because its outcome is to be run again.
-func pending(run *folder.Run, again []string) ([][]int, error) {
+// not empty, because its outcome is to be run again. started counts those that began and have left no result.
+func pending(run *folder.Run, again []string) (tasks [][]int, started []int, err error) {
 	set, err := collect.Load([]*folder.Run{run})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	tasks := make([][]int, len(run.Plan.Arrays))
+	tasks, started = make([][]int, len(run.Plan.Arrays)), make([]int, len(run.Plan.Arrays))
+	silent := map[[2]int]bool{}
 	for i := range set.Pairs {
 		p := &set.Pairs[i]
 		needs := p.Result == nil || !p.Result.Outcome.Done()
@@ -227,11 +245,26 @@ func pending(run *folder.Run, again []string) ([][]int, error) {
 		}
 		if needs {
 			tasks[p.Array] = append(tasks[p.Array], p.Task)
+			if p.Result == nil && set.Begun(run, p.Array, p.Task) {
+				silent[[2]int{p.Array, p.Task}] = true
+			}
 		}
 	}
 	for i := range tasks {
 		slices.Sort(tasks[i])
 		tasks[i] = slices.Compact(tasks[i])
 	}
-	return tasks, nil
+	for task := range silent {
+		started[task[0]]++
+	}
+	return tasks, started, nil
+}
+
+// usable makes sure that another attempt at a run can start: Slurm fails a job whose log folder is missing, and every
+// task needs the run's copy of cpbench.
+func usable(run *folder.Run) error {
+	if _, err := os.Stat(run.Binary()); err != nil {
+		return &hinted{fmt.Errorf("run %s has lost its cpbench: %w", run.Name(), err), "plan the sweep again, with --extend " + shellWord(shortPath(run.Dir)) + " if it has results"}
+	}
+	return os.MkdirAll(run.LogsDir(), 0o755)
 }

@@ -187,16 +187,22 @@ func (t *Table) relative(path string) string {
 	return path
 }
 
+// What would be markup in running text, and in a cell of a table. Made once: a replacer is dear to make.
+var (
+	inlineMarkup = strings.NewReplacer("\\", "\\\\", "<", "&lt;", "*", "\\*", "_", "\\_", "`", "\\`", "[", "\\[")
+	cellMarkup   = strings.NewReplacer("\\", "\\\\", "|", "\\|", "<", "&lt;", "*", "\\*", "`", "\\`")
+)
+
 // inline makes one line of running text out of s in which nothing is markup by accident.
 func inline(s string) string {
-	return strings.NewReplacer("\\", "\\\\", "<", "&lt;", "*", "\\*", "_", "\\_", "`", "\\`", "[", "\\[").Replace(strings.Join(strings.Fields(s), " "))
+	return inlineMarkup.Replace(strings.Join(strings.Fields(s), " "))
 }
 
 // cell makes a table cell out of s: no bar, no line break and no markup, so that a value can never break its row.
 // Footnote marks are ours and stay.
 func cell(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
-	return strings.NewReplacer("\\", "\\\\", "|", "\\|", "<", "&lt;", "*", "\\*", "`", "\\`").Replace(s)
+	return cellMarkup.Replace(s)
 }
 
 // code makes a code span out of s, with more backticks around it than it has within.

@@ -95,8 +95,8 @@ func sentence(group string, list []largest) string {
 			b.WriteByte(',')
 		}
 		fmt.Fprintf(&b, " %s at %s", l.text, (&Row{Ranks: l.ranks, Topology: l.topology}).config())
-		if base == nil || l.ranks == 1 || base.n == 0 {
-			continue
+		if base == nil || l.ranks == 1 || base.n == 0 || !l.searched && !base.searched {
+			continue // the ratio of two sizes that merely stand in the sweep says nothing
 		}
 		ratio := float64(l.n) / float64(base.n)
 		about := ""
@@ -146,9 +146,12 @@ func (t *Table) dominant() string {
 		return "Whether compute or communication dominates the time is not known: the program does not tell."
 	}
 	share := median(shares)
-	word := "Compute"
-	if share > 0.5 {
-		word = "Communication"
+	word := "Compute dominates"
+	switch {
+	case share >= 0.6:
+		word = "Communication dominates"
+	case share > 0.4:
+		word = "Compute and communication take about the same"
 	}
-	return fmt.Sprintf("%s dominates: communication takes %s %% of a step in the median over the results that tell it.", word, significant(100*share, 2))
+	return fmt.Sprintf("%s: communication takes %s %% of a step in the median over the results that tell it.", word, significant(100*share, 2))
 }

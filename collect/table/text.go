@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"cpbench/plan/catalogue"
@@ -84,8 +85,8 @@ func (t *Table) blank(c column) bool {
 func (t *Table) doubts(r *Row) string {
 	var words []string
 	for _, i := range r.Notes {
-		if code := t.Notes[i].Code; code != catalogue.ReferenceModel {
-			words = append(words, string(code))
+		if code := string(t.Notes[i].Code); t.Notes[i].Code != catalogue.ReferenceModel && !slices.Contains(words, code) {
+			words = append(words, code)
 		}
 	}
 	return strings.Join(words, ", ")

@@ -94,6 +94,7 @@ func (r *Run) fill(spec []byte, binary string, lib []LibFile) error {
 			return err
 		}
 	}
+	r.Plan.Seal()
 	head, err := json.Marshal(r.Plan)
 	if err != nil {
 		return err
@@ -114,11 +115,29 @@ func (r *Run) freeze(lib []LibFile) error {
 			return fmt.Errorf("workload.files: %s is a name of cpbench's own in lib; rename the file", f.Name)
 		}
 		from, to := source(r.Plan.Dir, f.Name), filepath.Join(r.Lib(), name)
-		if err := copyFile(from, to, 0o644); err != nil {
+		mode := os.FileMode(0o644)
+		if info, err := os.Stat(from); err == nil && info.Mode()&0o111 != 0 {
+			mode = 0o755 // a script that is run by its name
+		}
+		if err := copyFile(from, to, mode); err != nil {
 			return err
 		}
 		if sum, err := hashFile(to); err != nil || sum != f.SHA256 {
 			return errors.Join(fmt.Errorf("%s changed while the sweep was planned; plan it again", from), err)
+		}
+	}
+	return nil
+}
+
+// CheckFiles makes sure that the frozen files still are what was hashed.
+func (r *Run) CheckFiles() error {
+	for _, f := range r.Plan.Files {
+		path := filepath.Join(r.Lib(), filepath.Base(f.Name))
+		switch sum, err := hashFile(path); {
+		case err != nil:
+			return fmt.Errorf("frozen file: %w; plan the sweep again", err)
+		case sum != f.SHA256:
+			return fmt.Errorf("%s has changed since it was planned; plan the sweep again", path)
 		}
 	}
 	return nil

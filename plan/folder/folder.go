@@ -112,7 +112,7 @@ func Open(dir string) (*Run, error) {
 	case p.Spec == nil || p.Schema < 1:
 		return nil, fmt.Errorf("%s is damaged: it holds no plan; plan the sweep again", r.PlanFile())
 	case !p.Intact():
-		return nil, fmt.Errorf("%s has changed since it was planned: its digest is no longer %s; plan the sweep again", r.PlanFile(), p.Digest)
+		return nil, fmt.Errorf("%s has changed since it was planned; plan the sweep again", r.PlanFile())
 	}
 	p.Bind(abs, r.Binary())
 	r.Plan = p

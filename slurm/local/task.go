@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"runtime"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -15,8 +16,11 @@ import (
 // missing.
 const exitNoLaunch = "0:53"
 
-// run takes one task from pending to its end, unless it was cancelled before.
+// run takes one task from pending to its end, unless it was cancelled before. It keeps its thread, because the kernel
+// takes the end of the thread that started a child for the death of the parent (golang.org/issue/27505).
 func (a *Array) run(index int) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	a.mu.Lock()
 	t := a.tasks[index]
 	if t.state.State != slurm.Pending {
@@ -52,7 +56,8 @@ func (a *Array) launch(index int) (*exec.Cmd, error) {
 	cmd.Dir = a.Dir
 	cmd.Env = a.environment(index)
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// Should this process die without a word, its tasks are told to stop: a closed terminal must leave no orphans.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGTERM}
 	if err := cmd.Start(); err != nil {
 		_, _ = fmt.Fprintf(out, "launch of task %d: %v\n", index, err) // the output file is where a reader looks first
 		return nil, err

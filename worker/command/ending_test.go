@@ -187,7 +187,6 @@ func TestFailureAfterTimedRuns(t *testing.T) {
 // What a program cannot be asked to do ends in Open, in words.
 func TestOpenRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		spec("good", "launcher: srun"): "launcher \"srun\" is not built for `kind: command`: put srun into the command",
 		spec("good", "metrics: [{name: step_seconds, regex: 'took ([0-9.]+)', unit: parsec}]"): `workload.metrics[0]: step_seconds is in seconds, and the unit "parsec" cannot be converted to that`,
 	} {
 		st := newStage(t, text)

@@ -17,8 +17,8 @@ import (
 
 func TestFigures(t *testing.T) {
 	st := newStage(t, spec("good", "warmup: 1", "iterations: 6", `metrics:
-    - {name: sampling, regex: "sampling took ([0-9.]+) s", unit: s, better: lower}
-    - {name: confidence, json: "out/confidence.json:plddt.mean", better: higher}
+    - {name: sampling, regex: "sampling took ([0-9.]+) s", unit: s}
+    - {name: confidence, json: "out/confidence.json:plddt.mean"}
     - {name: first_run, json: "out/conf*.json:runs.0.ms", unit: ms}
     - {name: device_step_seconds, json: "out/confidence.json:runs.0.ms", unit: ms}
     - {name: nowhere, regex: "no such line ([0-9])"}

@@ -25,9 +25,6 @@ import (
 // reaper of everything that it will start. It fails if the spec asks for what cannot be done.
 func Open(_ context.Context, job worker.Job) (worker.Session, error) {
 	s := &session{job: job, spec: job.Run.Plan.Spec.Workload, runs: map[string]int{}, root: "/"}
-	if l := s.spec.Launcher; l != "none" && l != "fork" {
-		return nil, fmt.Errorf("launcher %q is not built for `kind: command`: put %s into the command, with `launcher: none`", l, l)
-	}
 	for i, f := range s.spec.Metrics {
 		c, err := compileFigure(f)
 		if err != nil {

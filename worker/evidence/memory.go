@@ -130,7 +130,3 @@ func (m *Memory) spare() int64 {
 	}
 	return *m.Reserved - *m.Allocated
 }
-
-// totalShare is how far the total of a text may be from that of the driver: the driver keeps some memory that the
-// runtime does not count.
-const totalShare = 0.05
