@@ -10,9 +10,17 @@ torch) pkgs+=(python3-torch) ;;
 accounting) pkgs+=(slurmdbd slurm-wlm-mysql-plugin mariadb-server mariadb-client) ;;
 *) echo "usage: install.sh [accounting | torch]" >&2; exit 2 ;;
 esac
+# PyTorch is large, so only `install.sh torch` and `make torch-latest` bring it.
+installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+if [ "${1:-}" != torch ] && ! installed python3-torch; then
+  echo "install.sh: no python3-torch: the suites on PyTorch will be left out; make torch-test brings it"
+fi
+if [ ! -x "${XDG_CACHE_HOME:-$HOME/.cache}/cpbench/torch/bin/torchrun" ]; then
+  echo "install.sh: no current PyTorch: the suites on torchrun will be left out; make torch-latest-test brings it"
+fi
 missing=()
 for p in "${pkgs[@]}"; do
-  [ "$(dpkg-query -W -f='${db:Status-Status}' "$p" 2>/dev/null)" = installed ] || missing+=("$p")
+  installed "$p" || missing+=("$p")
 done
 [ ${#missing[@]} -gt 0 ] || exit 0
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
