@@ -84,6 +84,9 @@ func open(cfg Config) (*worker, error) {
 	if cfg.Workload == nil {
 		return nil, fmt.Errorf("this cpbench does not know workload.kind %q", cfg.Run.Plan.Spec.Workload.Kind)
 	}
+	if cfg.Attempt < 1 {
+		return nil, fmt.Errorf("attempt %d: attempts count from 1; submit the script of this run", cfg.Attempt)
+	}
 	if err := cfg.Run.CheckFiles(); err != nil {
 		return nil, err
 	}

@@ -15,6 +15,9 @@ const (
 	autocorrMin = 10
 )
 
+// intervalMin is the least number of samples for which the order-statistic interval of the median reaches 95 %.
+const intervalMin = 6
+
 // Summarize describes the timed iterations of one execution. seconds holds for each iteration the time of every
 // rank; the time of an iteration is that of its slowest rank. warmup is the number of steps that were discarded
 // before. Quartiles are interpolated between the two nearest values. An iteration without ranks is left out. Steady is
@@ -55,6 +58,11 @@ func Summarize(seconds [][]float64, warmup int) (Summary, []Warning) {
 func doubts(steps []float64) []Warning {
 	var warnings []Warning
 	n := len(steps)
+	if n < intervalMin {
+		warnings = append(warnings, Warning{
+			catalogue.NSmall, fmt.Sprintf("%d timed steps: an interval within the process needs %d", n, intervalMin), "raise workload.iterations",
+		})
+	}
 	if n >= driftMin {
 		first, second := median(steps[:n/2]), median(steps[(n+1)/2:])
 		if change := second/first - 1; math.Abs(change) > driftShare {

@@ -24,14 +24,14 @@ func TestSummarize(t *testing.T) {
 		{"iteration without ranks", [][]float64{{}}, Summary{Warmup: 3, Steady: "unknown"}, nil},
 		{"one", [][]float64{{2, 3}}, Summary{
 			N: 1, Seconds: []float64{3}, Min: 3, Q1: 3, Median: 3, Q3: 3, Max: 3, Mean: 3, Warmup: 3, Steady: "unknown", Slowest: 1,
-		}, nil},
+		}, []catalogue.Code{catalogue.NSmall}},
 		// The median of the slowest rank is 4; per-rank medians first would give 3.
 		{"slowest rank of each", [][]float64{{1, 4}, {5, 2}, {3, 3}}, Summary{
 			N: 3, Seconds: []float64{4, 5, 3}, Min: 3, Q1: 3.5, Median: 4, Q3: 4.5, Max: 5, Mean: 4, SD: ptr(1.0), MAD: 1, Warmup: 3, Steady: "unknown", Slowest: 0,
-		}, nil},
+		}, []catalogue.Code{catalogue.NSmall}},
 		{"even", [][]float64{{1}, {2}, {3}, {10}}, Summary{
 			N: 4, Seconds: []float64{1, 2, 3, 10}, Min: 1, Q1: 1.75, Median: 2.5, Q3: 4.75, Max: 10, Mean: 4, SD: ptr(math.Sqrt(50.0 / 3)), MAD: 1, Warmup: 3, Steady: "unknown",
-		}, []catalogue.Code{catalogue.Drift}},
+		}, []catalogue.Code{catalogue.NSmall, catalogue.Drift}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -68,7 +68,9 @@ func TestDoubts(t *testing.T) {
 		{"ramp of 2.1 % between halves", series(8, func(i int) float64 { return 1 + 0.021*float64(i/4) }), []catalogue.Code{catalogue.Drift}},
 		{"faster counts too", series(8, func(i int) float64 { return 1 - 0.03*float64(i/4) }), []catalogue.Code{catalogue.Drift}},
 		{"long ramp", series(20, func(i int) float64 { return 1 + 0.01*float64(i) }), []catalogue.Code{catalogue.Drift, catalogue.Autocorrelated}},
-		{"three steps say nothing", series(3, func(i int) float64 { return 1 + float64(i) }), nil},
+		{"three steps say only that they are few", series(3, func(i int) float64 { return 1 + float64(i) }), []catalogue.Code{catalogue.NSmall}},
+		{"five are too few", series(5, func(int) float64 { return 1 }), []catalogue.Code{catalogue.NSmall}},
+		{"six are enough", series(6, func(int) float64 { return 1 }), nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
