@@ -30,7 +30,7 @@ slurm-test: deps ## the suites on a real Slurm alone
 
 torch-test: ## the suites on a real PyTorch, that of Debian
 	bash slurm/slurmtest/install.sh torch
-	CPBENCH_TEST_REQUIRE=torch go test -count=1 -timeout 15m -run Torch ./worker/model
+	CPBENCH_TEST_REQUIRE=torch go test -count=1 -timeout 15m -run '^TestTorch' ./worker/model ./cmd/cpbench
 
 torch-latest: $(TORCH)/bin/torchrun ## a current PyTorch in the cache folder; several GB
 $(TORCH)/bin/torchrun:
