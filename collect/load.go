@@ -28,9 +28,10 @@ type Set struct {
 	Pairs    []Pair    // in the order of the plans
 	Problems []Problem // files that were not taken, and why; the others are kept
 
-	index map[pairKey]int // by point and repeat
-	pool  pool
-	logs  map[*folder.Run]map[[2]int][2]int // newest attempt and restart of every task that has a log folder
+	index   map[pairKey]int    // by point and repeat
+	spoiled map[pairKey]string // files that cannot be used, and why
+	pool    pool
+	logs    map[*folder.Run]map[[2]int][2]int // newest attempt and restart of every task that has a log folder
 }
 
 // Pair is one planned execution: a point and a repeat.
@@ -167,11 +168,25 @@ func (s *Set) readShard(run *folder.Run, dir string, mu *sync.Mutex) error {
 			err = s.take(run, r)
 		}
 		if err != nil {
-			s.Problems = append(s.Problems, Problem{path, strings.TrimPrefix(err.Error(), path+": ")})
+			reason := strings.TrimPrefix(err.Error(), path+": ")
+			s.Problems = append(s.Problems, Problem{path, reason})
+			s.spoil(name, reason)
 		}
 		mu.Unlock()
 	}
 	return nil
+}
+
+// spoil remembers that there is a file for an execution which cannot be used. The caller holds the lock.
+func (s *Set) spoil(name, reason string) {
+	point, repeat, _, _, ok := result.ParseName(name)
+	if _, planned := s.index[pairKey{point, repeat}]; !ok || !planned {
+		return
+	}
+	if s.spoiled == nil {
+		s.spoiled = map[pairKey]string{}
+	}
+	s.spoiled[pairKey{point, repeat}] = reason
 }
 
 // hidden reports whether the name is that of a temporary or silly-renamed file.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"cpbench/plan/catalogue"
 	"cpbench/plan/folder"
 	"cpbench/worker/result"
 )
@@ -42,6 +43,9 @@ func (s *Set) Judge(states func(run *folder.Run, array, task int, files State) S
 		outcomes, reasons := taskVerdicts(results, state)
 		for j, i := range pairs {
 			s.Pairs[i].Outcome, s.Pairs[i].Reason = outcomes[j], reasons[j]
+			if why, ok := s.spoiled[pairKey{s.Pairs[i].Point.ID, s.Pairs[i].Repeat}]; ok && results[j] == nil && outcomes[j] == catalogue.Missing {
+				s.Pairs[i].Reason = "its result file cannot be used: " + why
+			}
 		}
 	}
 }
