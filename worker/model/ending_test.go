@@ -303,3 +303,19 @@ func BenchmarkHarness(b *testing.B) {
 		})
 	}
 }
+
+// The figure of any rank, not only of the lowest, tells that memory was short.
+func TestAllocatorRetries(t *testing.T) {
+	figure := func(v float64) []protocol.Figure { return []protocol.Figure{{Name: "alloc_retries", Value: v}} }
+	for name, tt := range map[string]struct {
+		values []float64
+		want   int
+	}{"none": {[]float64{0, 0}, 0}, "second rank": {[]float64{0, 3}, 1}, "both": {[]float64{1, 1}, 2}} {
+		r := &result.Result{}
+		e := &execution{ranks: []*rank{{own: figure(tt.values[0])}, {own: figure(tt.values[1])}}}
+		e.figures(r)
+		if len(r.Warnings) != tt.want || len(r.Extra) != 1 {
+			t.Errorf("%s: %v, %v", name, r.Warnings, r.Extra)
+		}
+	}
+}

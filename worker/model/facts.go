@@ -1,6 +1,7 @@
 package model
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -102,11 +103,18 @@ func (e *execution) capacity() *float64 {
 	return least
 }
 
+// allocRetries is the figure by which a rank tells that its allocator ran into the limit and recovered.
+const allocRetries = "alloc_retries"
+
 // figures keeps the program's own figures, each from the lowest rank that told it, as last told.
 func (e *execution) figures(r *result.Result) {
 	told := map[string]bool{}
-	for _, rank := range e.ranks {
+	for i, rank := range e.ranks {
 		for _, f := range rank.own {
+			if f.Name == allocRetries && f.Value > 0 {
+				r.Warn(catalogue.MemoryPressure, fmt.Sprintf("the allocator of rank %d had to free its cache and ask again %g times", i, f.Value),
+					"the time is not that of a size with room to spare")
+			}
 			if !told[f.Name] {
 				told[f.Name] = true
 				r.Extra = append(r.Extra, result.Figure{Name: f.Name, Value: f.Value, Unit: f.Unit})
