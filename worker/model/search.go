@@ -9,6 +9,7 @@ import (
 
 	"cpbench/plan"
 	"cpbench/plan/catalogue"
+	"cpbench/worker"
 	"cpbench/worker/model/protocol"
 	"cpbench/worker/result"
 	"cpbench/worker/search"
@@ -36,7 +37,11 @@ func (s *session) search(ctx context.Context, pair plan.Pair, r *result.Result) 
 	}
 	h := &hunt{s: s, pair: pair, r: r, report: search.Report{Axis: f.Axis}}
 	cfg := search.Config{From: f.From, To: f.To, Step: f.Step, Tolerance: float64(f.Tolerance), Confirm: f.Confirm, Budget: budget.Seconds()}
-	answer, known, err := search.Run(ctx, cfg, nil, h.try)
+	earlier := h.before()
+	for _, t := range earlier { // the budget is this attempt's
+		cfg.Budget += t.Seconds
+	}
+	answer, known, err := search.Run(ctx, cfg, earlier, h.try)
 	h.drop(ctx, ending{})
 	if err != nil {
 		answer = search.SoFar(cfg, known)
@@ -47,6 +52,32 @@ func (s *session) search(ctx context.Context, pair plan.Pair, r *result.Result) 
 	if err != nil {
 		search.Cut(ctx, r, err)
 	}
+}
+
+// before are the trials that an interrupted attempt at the same search has made: its work is not done twice.
+func (h *hunt) before() []search.Trial {
+	last, err := worker.Last(h.s.job.Run, h.pair)
+	if err != nil || last == nil || last.MaxFit == nil || last.Outcome.Done() {
+		return nil
+	}
+	var known []search.Trial
+	for _, t := range last.MaxFit.Trials {
+		if !t.Outcome.Done() {
+			continue // it was cut off
+		}
+		trial := search.Trial{
+			N: t.N, Outcome: t.Outcome, PeakBytes: t.Peak, CapacityBytes: last.MaxFit.Capacity,
+			Seconds: t.Seconds, Fresh: t.Fresh, Confirm: t.Confirm,
+		}
+		known = append(known, trial)
+		asked := &result.Result{}
+		if setting, err := h.s.job.Run.Plan.At(h.pair.Point, t.N); err == nil {
+			(&execution{setting: setting}).fill(asked)
+		}
+		h.report.Note(trial, search.Failure{Outcome: t.Outcome, Reason: "in attempt " + fmt.Sprint(last.Attempt), Evidence: last.Evidence}, asked.Sizes)
+	}
+	h.s.job.Log.Info("resumed", "trials", len(known), "attempt", last.Attempt)
+	return known
 }
 
 // try makes one trial. A size that fitted leaves its processes to the next trial, every failure ends them.

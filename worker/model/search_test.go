@@ -201,6 +201,37 @@ func TestSearchMeetsASignal(t *testing.T) {
 	}
 }
 
+// An attempt that was interrupted is gone on with: its trials are not made again.
+func TestSearchGoesOn(t *testing.T) {
+	text := refer(1, "", "max_fit: {axis: tokens, from: 8, to: 1024, step: 8, tolerance: 1%}")
+	_, whole, _ := found(t.Context(), t, text)
+	const made = 4
+	if len(whole.MaxFit.Trials) <= made {
+		t.Fatalf("only %d trials", len(whole.MaxFit.Trials))
+	}
+	st := newStage(t, text)
+	pair := st.task.Pairs[0]
+	interrupted := *whole
+	interrupted.Plan, interrupted.Key, interrupted.Run, interrupted.Point, interrupted.Case = st.run.Plan.Digest, st.run.Plan.CaseKey, st.run.Name(), pair.ID, pair.Case
+	interrupted.Outcome, interrupted.Reason = catalogue.Cancelled, "stopped by a signal"
+	cut := *whole.MaxFit
+	cut.Trials = append(append([]result.Trial{}, cut.Trials[:made]...), result.Trial{N: 9999, Outcome: catalogue.Cancelled})
+	interrupted.MaxFit = &cut
+	if err := result.Write(st.run.ResultsDir(), &interrupted); err != nil {
+		t.Fatal(err)
+	}
+	r, _, _ := st.perform(t.Context(), 0)
+	if got, want := bracket(r.MaxFit), bracket(whole.MaxFit); got != want || r.Outcome != catalogue.OK {
+		t.Errorf("%s\n got %s\nwant %s", r.Outcome, got, want)
+	}
+	if got, want := len(st.events("trial")), len(whole.MaxFit.Trials)-made; got != want {
+		t.Errorf("%d trials were made, want %d", got, want)
+	}
+	if r.Sizes.Tokens == nil || *r.Sizes.Tokens != *r.MaxFit.Fits || r.Sizes.Ranks != 1 {
+		t.Errorf("sizes %+v", r.Sizes)
+	}
+}
+
 // One step for inference; two in training, where the optimizer's state appears at the first; three to confirm.
 func TestStepsOfATrial(t *testing.T) {
 	for mode, want := range map[string][]string{
