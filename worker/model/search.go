@@ -57,13 +57,13 @@ func (s *session) search(ctx context.Context, pair plan.Pair, r *result.Result) 
 // before are the trials that an interrupted attempt at the same search has made: its work is not done twice.
 func (h *hunt) before() []search.Trial {
 	last, err := worker.Last(h.s.job.Run, h.pair)
-	if err != nil || last == nil || last.MaxFit == nil || last.Outcome.Done() {
+	if err != nil || last == nil || last.MaxFit == nil || last.Outcome.Done() && last.Outcome != catalogue.Timeout {
 		return nil
 	}
 	var known []search.Trial
 	for _, t := range last.MaxFit.Trials {
-		if !t.Outcome.Done() {
-			continue // it was cut off
+		if !t.Outcome.Fits() && !t.Outcome.OutOfMemory() && t.Outcome != catalogue.TooBig {
+			continue // it says nothing about its size
 		}
 		trial := search.Trial{
 			N: t.N, Outcome: t.Outcome, PeakBytes: t.Peak, CapacityBytes: last.MaxFit.Capacity,
