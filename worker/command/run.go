@@ -7,13 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"cpbench/plan"
 	"cpbench/plan/catalogue"
+	"cpbench/worker"
 	"cpbench/worker/evidence"
 	"cpbench/worker/result"
 	"cpbench/worker/tree"
@@ -74,7 +74,7 @@ func (s *session) run(ctx context.Context, setting plan.Setting, title string, r
 func (s *session) command(setting plan.Setting, dir string) *exec.Cmd {
 	cmd := exec.Command(setting.Command[0], setting.Command[1:]...)
 	cmd.Dir = dir
-	cmd.Env = s.environ(setting)
+	cmd.Env = worker.OutsideStep(s.job.Environ(setting))
 	return cmd
 }
 
@@ -168,30 +168,4 @@ func waits(ctx context.Context) bool {
 	case <-timer.C:
 		return false
 	}
-}
-
-// misleading are the variables of a batch step that make a program believe that srun has started it.
-var misleading = []string{"SLURM_PROCID=", "SLURM_LOCALID=", "SLURM_NODEID=", "SLURM_NTASKS=", "SLURM_NPROCS=", "SLURM_TASK_PID=", "SLURM_GTIDS=", "SLURM_STEP"}
-
-// environ is the environment of the program: the worker's without the scheduler's task variables, then the spec's.
-// The frozen files stand first on PYTHONPATH.
-func (s *session) environ(setting plan.Setting) []string {
-	var env []string
-	for _, kv := range os.Environ() {
-		if !slices.ContainsFunc(misleading, func(m string) bool { return strings.HasPrefix(kv, m) }) {
-			env = append(env, kv)
-		}
-	}
-	path := os.Getenv("PYTHONPATH")
-	for name, value := range setting.Env {
-		env = append(env, name+"="+value)
-		if name == "PYTHONPATH" {
-			path = value
-		}
-	}
-	lib := s.job.Run.Lib()
-	if path != "" {
-		lib += string(os.PathListSeparator) + path
-	}
-	return append(env, "PYTHONPATH="+lib) // of two values the last counts
 }

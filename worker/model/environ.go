@@ -5,7 +5,6 @@ import (
 	"hash/fnv"
 	"net"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -13,35 +12,13 @@ import (
 	"cpbench/worker/model/protocol"
 )
 
-// misleading are the variables of a batch step that make a program believe that srun has started it.
-var misleading = []string{"SLURM_PROCID=", "SLURM_LOCALID=", "SLURM_NODEID=", "SLURM_NTASKS=", "SLURM_NPROCS=", "SLURM_TASK_PID=", "SLURM_GTIDS=", "SLURM_STEP"}
-
-// shared is the environment that every rank has: the worker's, then the spec's, then what leads to the worker and to
-// the rendezvous of the ranks. The frozen files stand first on PYTHONPATH.
+// shared is the environment that every rank has: that of the task's programs, and what leads to the worker and to the
+// rendezvous of the ranks.
 func (e *execution) shared(port int) []string {
-	env := os.Environ()
-	for name, value := range e.setting.Env {
-		env = append(env, name+"="+value)
-	}
-	path := os.Getenv("PYTHONPATH")
-	if own, ok := e.setting.Env["PYTHONPATH"]; ok {
-		path = own
-	}
-	lib := e.s.job.Run.Lib()
-	if path != "" {
-		lib += string(os.PathListSeparator) + path
-	}
-	return append(env, // of two values the last counts
-		"PYTHONPATH="+lib, "MASTER_ADDR="+e.host(), "MASTER_PORT="+strconv.Itoa(port),
+	return append(e.s.job.Environ(e.setting),
+		"MASTER_ADDR="+e.host(), "MASTER_PORT="+strconv.Itoa(port),
 		protocol.EnvConnect+"="+e.connect(), protocol.EnvToken+"="+e.token,
 	)
-}
-
-// plain takes out the variables of a batch step that make a program believe that srun has started it.
-func plain(env []string) []string {
-	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
-		return slices.ContainsFunc(misleading, func(m string) bool { return strings.HasPrefix(kv, m) })
-	})
 }
 
 // freePort finds a port that nobody listens on. It starts at a place that depends on the task and stays below the

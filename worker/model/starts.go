@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"cpbench/worker"
 )
 
 // start is a process to be started for an execution.
@@ -37,14 +39,14 @@ func (e *execution) starts(port int) ([]start, error) {
 		var list []start
 		world := strconv.Itoa(len(e.ranks))
 		for i := range e.ranks {
-			own := append(plain(env), "RANK="+strconv.Itoa(i), "LOCAL_RANK="+strconv.Itoa(i), "WORLD_SIZE="+world, "LOCAL_WORLD_SIZE="+world)
+			own := append(worker.OutsideStep(env), "RANK="+strconv.Itoa(i), "LOCAL_RANK="+strconv.Itoa(i), "WORLD_SIZE="+world, "LOCAL_WORLD_SIZE="+world)
 			list = append(list, start{fmt.Sprintf("rank %d", i), argv, own, fmt.Sprintf("rank-%d.log", i), all[i : i+1]})
 		}
 		return list, nil
 	case launcher == "none":
-		return []start{{"the command", argv, plain(env), launcherLog, all}}, nil
+		return []start{{"the command", argv, worker.OutsideStep(env), launcherLog, all}}, nil
 	case launcher == "torchrun" && nodes == 1:
-		return []start{{"torchrun", e.torchrun("--standalone", "--nnodes=1"), plain(env), launcherLog, all}}, nil
+		return []start{{"torchrun", e.torchrun("--standalone", "--nnodes=1"), worker.OutsideStep(env), launcherLog, all}}, nil
 	case os.Getenv("SLURM_JOB_ID") == "":
 		return nil, fmt.Errorf("launcher %s on %d nodes starts a job step, but this is no Slurm job; submit the script with sbatch", launcher, nodes)
 	case launcher == "torchrun":
