@@ -20,6 +20,8 @@ func (s *Spec) check(ps *problems, names bool) {
 	s.checkTexts(ps)
 	s.checkKind(ps)
 	s.checkSlurm(ps)
+	s.checkRetry(ps)
+	s.checkContainer(ps)
 	if !names {
 		return
 	}
@@ -76,10 +78,6 @@ func checkNumber(ps *problems, at string, n int64, r rules) {
 
 func checkEnum(ps *problems, at, word string, enum []string) {
 	if slices.Contains(enum, word) {
-		return
-	}
-	if hint, ok := unbuiltValues[at][word]; ok {
-		ps.at(at, hint, "%s: %q is not built yet", at, word)
 		return
 	}
 	ps.at(at, didYouMean(word, enum), "%s: unknown value %q", at, word)
@@ -190,6 +188,7 @@ func (s *Spec) checkMaxFit(ps *problems, e *evaluator) {
 	if f.Step > f.To {
 		ps.at(at+".step", "", "step: %d is larger than to: %d", f.Step, f.To)
 	}
+	e.checkHint(ps, f.Axis)
 	uses := e.users(f.Axis)
 	if !uses["workload.point"] && !uses["workload.command"] {
 		ps.at(at+".axis", "write for example `point: {tokens: "+f.Axis+"}`", "nothing that the program is told depends on %q", f.Axis)

@@ -29,6 +29,7 @@ type evaluator struct {
 	artifact template
 	topology template
 	mem      template
+	hint     *expr.Program // nil: none
 	columns  []*expr.Program
 }
 
@@ -61,6 +62,9 @@ func compile(s *Spec, axes []Axis, ps *problems) *evaluator {
 	}
 	e.compileWorkload(s, c)
 	e.compileResources(s, c)
+	if f := s.Workload.MaxFit; f != nil && f.Hint != "" {
+		e.hint = c.expr(f.Hint, hintPath)
+	}
 	for _, m := range catalogue.Metrics() {
 		c.kinds[m.Name] = expr.Float
 	}

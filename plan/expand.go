@@ -14,6 +14,7 @@ type expanded struct {
 	Point
 	shape   Shape
 	seconds int64
+	hint    int64 // of a search
 }
 
 // expander turns the axes into points and tells the mistakes that show only at a point.
@@ -185,7 +186,7 @@ func (x *expander) keep(pt Point, vals map[string]any) {
 		return
 	}
 	x.seen[pt.ID] = true
-	x.points = append(x.points, expanded{pt, st.Resources, st.Seconds})
+	x.points = append(x.points, expanded{pt, st.Resources, st.Seconds, 0})
 }
 
 // cases adds the case points.

@@ -16,21 +16,9 @@ import (
 // unbuilt names the keys of the format that this version does not act on, and says so instead of ignoring them.
 var unbuilt = map[string]string{
 	"reference":               "rows are not yet compared with reference values",
-	"retry":                   "tasks are not yet retried by reason",
-	"site.max_queued":         "nothing is submitted on its own yet",
-	"container.image":         "programs run without a container",
-	"container.mounts":        "programs run without a container",
 	"workload.metrics.better": "figures are not yet compared",
 	"workload.server":         "it belongs to `kind: llm`, which is not built yet",
 	"workload.starts":         "it belongs to `kind: llm`, which is not built yet",
-}
-
-// unbuiltValues are values of the format that this version does not act on.
-var unbuiltValues = map[string]map[string]string{
-	"container.runtime": {
-		"pyxis":     "leave `runtime: none`",
-		"apptainer": "leave `runtime: none`",
-	},
 }
 
 // structFields maps the YAML names of a struct to its fields, and lists them in order.
@@ -144,9 +132,16 @@ func (m *ExprMap) decodeNode(d *decoder, n *yaml.Node, path string) {
 	})
 }
 
+// never names the durations that may be 0, which means that what they wait for does not happen.
+var never = map[string]bool{"workload.heartbeat": true}
+
 func (v *Duration) decodeNode(d *decoder, n *yaml.Node, path string) {
 	text, ok := d.scalar(n, path)
 	if !ok {
+		return
+	}
+	if never[path] && (text == "0" || text == "0s") {
+		*v = 0
 		return
 	}
 	dur, err := ParseDuration(text)

@@ -57,6 +57,9 @@ func (s *Spec) checkCommand(ps *problems) {
 		checkRegex(ps, indexed("workload.oom_patterns", i), p, false)
 	}
 	checkText(ps, "workload.artifact", w.Artifact)
+	if w.Heartbeat != 0 {
+		ps.at("workload.heartbeat", "workload.timeout bounds a run", "workload.heartbeat belongs to `kind: model`: a command gives no signs of life")
+	}
 	if w.Launcher == "torchrun" || w.Launcher == "srun" {
 		ps.at("workload.launcher", "leave it out, and put "+w.Launcher+" into the command",
 			"workload.launcher: %s starts ranks that speak the protocol, which a command does not", w.Launcher)
@@ -89,5 +92,8 @@ func (s *Spec) kindDefaults() {
 	}
 	if _, ok := s.pos["workload.launcher"]; !ok {
 		s.Workload.Launcher = "none"
+	}
+	if _, ok := s.pos["workload.heartbeat"]; !ok {
+		s.Workload.Heartbeat = 0
 	}
 }

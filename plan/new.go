@@ -19,6 +19,8 @@ type Options struct {
 	Files        []File // frozen files of the workload, hashed by the caller
 	Where        string // expression that selects points; empty selects all
 	MaxArraySize int    // the site's limit where the spec leaves it at auto; 0: no limit
+	// Found are the sizes that earlier searches found, as hints for those of this plan.
+	Found []Found
 	// Extends names a run whose executions are not planned again, and Have tells which those are.
 	Extends string
 	Have    func(point string, repeat int) bool
@@ -28,6 +30,7 @@ type Options struct {
 type Summary struct {
 	Grouping
 	Points, Cases, Pairs, Had int
+	Hinted, Scaled            int // searches with a hint out of Options.Found; those of them from another number of ranks
 	Warnings                  []string
 }
 
@@ -45,11 +48,12 @@ func New(s *Spec, opt Options) (*Plan, Summary, error) {
 		return nil, Summary{}, err
 	}
 	points := expand(s, eval, where, ps)
+	sum := Summary{}
+	eval.hints(s, points, opt.Found, &sum, ps)
 	tasks := pack(s, axes, points, ps)
 	if err := ps.err(); err != nil {
 		return nil, Summary{}, err
 	}
-	sum := Summary{}
 	for _, pt := range points {
 		if pt.Case != "" {
 			sum.Cases++
@@ -129,11 +133,12 @@ func selector(where string, axes []Axis, eval *evaluator) (func(map[string]any) 
 	return p.EvalBool, nil
 }
 
-// digest covers everything that decides what is measured and where. It leaves out name, slurm and columns, which
-// may be changed without making the results another thing.
+// digest covers everything that decides what is measured and where. It leaves out name, slurm, columns, retry, the
+// limit of the queue and the hint of a search, which may be changed without making the results another thing.
 func (p *Plan) digest() string {
 	s := *p.Spec
-	s.Name, s.Slurm, s.Columns = "", Slurm{}, nil
+	s.Name, s.Slurm, s.Columns, s.Retry, s.Site.MaxQueued = "", Slurm{}, nil, Retry{}, 0
+	s.Workload.MaxFit = s.Workload.MaxFit.withoutHint()
 	return hash(struct {
 		Spec   Spec
 		Files  []File
@@ -164,8 +169,8 @@ func (p *Plan) sum() string {
 // what the worker does at a point but not the lists of the axes, so that runs of a sweep that grew can be merged.
 func (p *Plan) keys(e *evaluator) (key, caseKey string) {
 	w := p.Spec.Workload
-	w.Workdir = ""
-	search := w.MaxFit
+	w.Workdir, w.Heartbeat = "", 0 // how soon a hang is noticed changes no number
+	search := w.MaxFit.withoutHint()
 	w.MaxFit = nil
 	used := map[string]bool{}
 	use := func(names []string) {
@@ -231,6 +236,9 @@ func (s *Spec) doubts(tasks []work) []string {
 	if s.Slurm.SignalBefore > 0 && int64(time.Duration(s.Slurm.SignalBefore).Seconds()) >= shortest {
 		out = append(out, fmt.Sprintf("slurm.signal_before (%v) is not below resources.time (%v): the worker would be told to finish at once",
 			time.Duration(s.Slurm.SignalBefore), time.Duration(shortest)*time.Second))
+	}
+	if doubt := s.containerDoubt(); doubt != "" {
+		out = append(out, doubt)
 	}
 	if s.Workload.Iterations < 6 {
 		out = append(out, fmt.Sprintf("workload.iterations is %d: an interval within the process needs 6", s.Workload.Iterations))

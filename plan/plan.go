@@ -31,7 +31,8 @@ type Plan struct {
 	Files   []File  `json:"files"` // frozen files of the workload
 	Select  Select  `json:"select"`
 	Arrays  []Array `json:"arrays"`
-	Sum     string  `json:"sum"` // of all the rest of the header, as it stands in its file
+	Tag     string  `json:"tag,omitempty"` // tells the jobs of runs apart that were made in the same second
+	Sum     string  `json:"sum"`           // of all the rest of the header but the tag, as it stands in its file
 
 	once    sync.Once
 	eval    *evaluator // compiled expressions; made at first use
@@ -75,7 +76,8 @@ type Point struct {
 // Pair is one execution: a point and a repeat, from 1.
 type Pair struct {
 	Point
-	Repeat int `json:"repeat"`
+	Repeat int   `json:"repeat"`
+	Hint   int64 `json:"hint,omitempty"` // of a search: the size to look at first; 0: none
 }
 
 // Task is what one array element runs, in order, inside one allocation.

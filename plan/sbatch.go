@@ -31,7 +31,8 @@ var ownedOptions = map[string]string{
 	"partition": "slurm.partition", "account": "slurm.account", "qos": "slurm.qos", "constraint": "slurm.constraint",
 	"reservation": "slurm.reservation", "exclude": "slurm.exclude", "comment": "the run folder", "export": "env",
 	"wrap": "workload.command", "parsable": "nothing", "test-only": "`cpbench validate`", "wait": "nothing", "input": "workload.command",
-	"hetjob": "one array for each shape", "clusters": "the cluster that sbatch talks to by default",
+	"container-image": "container", "container-mounts": "container", "container-env": "container", "container-workdir": "container",
+	"container-mount-home": "container", "hetjob": "one array for each shape", "clusters": "the cluster that sbatch talks to by default",
 }
 
 // checkSlurm finds what is wrong with the options of the queue.
@@ -44,6 +45,9 @@ func (s *Spec) checkSlurm(ps *problems) {
 	}
 	if d := time.Duration(s.Slurm.SignalBefore); d > 65535*time.Second {
 		ps.at("slurm.signal_before", "at most 65535s", "slurm.signal_before: %v is more than Slurm takes", d)
+	}
+	if n := s.Site.MaxQueued; n > 0 && n < 3 {
+		ps.at("site.max_queued", "", "site.max_queued: %d is too few: a task, the job that collects and its successor need 3", n)
 	}
 	seen := map[string]bool{}
 	for i, opt := range s.Slurm.Extra {

@@ -43,8 +43,10 @@ type Spec struct {
 	Setup []string `yaml:"setup" json:"setup,omitempty"`
 	// Env sets environment variables of the program; `{name}` stands for a value of the point.
 	Env map[string]string `yaml:"env" json:"env,omitempty"`
-	// Container in which the program runs. This version knows `runtime: none` only.
+	// Container in which the program runs; the worker itself stays outside.
 	Container Container `yaml:"container" json:"container"`
+	// Retry says which endings are tried again.
+	Retry Retry `yaml:"retry" json:"retry,omitzero"`
 	// Columns adds columns to the table.
 	Columns []Column `yaml:"columns" json:"columns,omitempty"`
 
@@ -93,8 +95,15 @@ type Workload struct {
 	// Iterations is the number of timed steps, at least 5 of a model. An interval within the process needs 6. Of a
 	// command it is the number of timed runs, 5 unless given.
 	Iterations int `yaml:"iterations" json:"iterations" jsonschema:"minimum=1,maximum=200,default=10"`
-	// Timeout of one execution, or of one trial of a search.
+	// Timeout of one execution, and the most for one trial of a search.
 	Timeout Duration `yaml:"timeout" json:"timeout" jsonschema:"default=20m"`
+	// Heartbeat is the longest silence of a rank that has given signs of life: after it the rank hangs. In timed steps all
+	// ranks hang if they are alive but no step ends for that long, and for 20 times the slowest step before. `0s` is never:
+	// then only the timeout ends a rank that hangs. Of a model only.
+	Heartbeat Duration `yaml:"heartbeat" json:"heartbeat,omitempty" jsonschema:"default=2m"`
+	// SlowAfter is the wall budget of one step, or of one run of a command: a size that takes longer is `slow`, does not
+	// fit, and ends a search upwards. The first step may take longer, because it may compile. Absent: no limit.
+	SlowAfter Duration `yaml:"slow_after" json:"slow_after,omitempty"`
 	// Metrics are figures that a command writes: `kind: command` only.
 	Metrics []Figure `yaml:"metrics" json:"metrics,omitempty"`
 	// Artifact is a file that has to exist, and not to be empty, after a run of a command: `kind: command` only.
@@ -134,6 +143,13 @@ type MaxFit struct {
 	Tolerance Percent `yaml:"tolerance" json:"tolerance" jsonschema:"default=1%"`
 	// Confirm is the number of fresh processes in which the answer has to fit again.
 	Confirm int `yaml:"confirm" json:"confirm" jsonschema:"minimum=0,maximum=10,default=1"`
+	// Verify is the number of sizes below the answer that are tried after it, one step each: a program may need more
+	// memory at a smaller size, where it takes another way.
+	Verify int `yaml:"verify" json:"verify,omitempty" jsonschema:"minimum=0,maximum=10,default=2"`
+	// Hint is an expression: the size to look at first, for example `9000 * sqrt(cp)`. It may use every name but the
+	// searched axis and what depends on it. A good hint saves trials, and a bad one costs a few; the answer never
+	// rests on it.
+	Hint string `yaml:"hint" json:"hint,omitempty"`
 	// Time bounds the whole search.
 	Time Duration `yaml:"time" json:"time" jsonschema:"default=2h"`
 }
@@ -174,7 +190,8 @@ type Slurm struct {
 	Exclude string `yaml:"exclude" json:"exclude,omitempty"`
 	// Parallel is the largest number of tasks of an array that run at once; 0 sets no limit.
 	Parallel int `yaml:"parallel" json:"parallel,omitempty" jsonschema:"minimum=0"`
-	// Requeue lets Slurm run a task again after a node failure or a preemption.
+	// Requeue lets Slurm run a task again after a node failure or a preemption, as often as the site allows. `retry`
+	// does so as well, with a bound.
 	Requeue bool `yaml:"requeue" json:"requeue,omitempty"`
 	// SignalBefore is how long before the time limit the worker is told to finish.
 	SignalBefore Duration `yaml:"signal_before" json:"signal_before" jsonschema:"default=60s"`
@@ -191,12 +208,31 @@ type Site struct {
 	GPUsPerNode int `yaml:"gpus_per_node" json:"gpus_per_node,omitempty" jsonschema:"minimum=0"`
 	// MaxArraySize is the site's limit on tasks in one array, or `auto`: scontrol is asked.
 	MaxArraySize AutoInt `yaml:"max_array_size" json:"max_array_size" jsonschema:"default=auto"`
+	// ClocksLocked declares whether the GPU clocks are locked, which no driver tells: `yes` or `no`. It is printed as a
+	// declaration, and doubted where the clocks that were seen vary.
+	ClocksLocked string `yaml:"clocks_locked" json:"clocks_locked,omitempty" jsonschema:"enum=yes,enum=no"`
+	// NodeShared declares whether others may compute on the node meanwhile: `yes` or `no`. A job that asks for whole
+	// nodes need not say it.
+	NodeShared string `yaml:"node_shared" json:"node_shared,omitempty" jsonschema:"enum=yes,enum=no"`
+	// MaxQueued is how many tasks `submit` keeps in your queue, those of other runs counted, or `auto`: no limit of
+	// cpbench's own. At least 3, as the job that collects counts as well.
+	MaxQueued AutoInt `yaml:"max_queued" json:"max_queued,omitempty" jsonschema:"default=auto"`
 }
 
 // Container in which the program runs.
 type Container struct {
-	// Runtime is `none` in this version.
-	Runtime string `yaml:"runtime" json:"runtime" jsonschema:"enum=none,default=none"`
+	// Runtime is `none`; `apptainer`, which the worker starts around the program on each node; or `pyxis`, by which
+	// Slurm's srun does. pyxis needs `launcher: srun`, `torchrun` or `none`, as each of its containers is a job step.
+	Runtime string `yaml:"runtime" json:"runtime" jsonschema:"enum=none,enum=pyxis,enum=apptainer,default=none"`
+	// Image is a file, `.sif` or `.sqsh`, relative to the spec, or a name in a registry, which each task then pulls:
+	// `docker://...` for apptainer, `nvcr.io#nvidia/pytorch:25.01-py3` for pyxis.
+	Image string `yaml:"image" json:"image,omitempty"`
+	// Mounts are further folders or files to be seen inside: `SOURCE`, `SOURCE:TARGET` or `SOURCE:TARGET:ro`, the source
+	// relative to the spec. The run folder, the spec's folder and `workdir` are there under the same paths.
+	Mounts []string `yaml:"mounts" json:"mounts,omitempty"`
+	// EnvPassthrough names variables of the job, as set-up lines leave them, whose values win over those of the image.
+	// Those of `env` and cpbench's own always do.
+	EnvPassthrough []string `yaml:"env_passthrough" json:"env_passthrough,omitempty"`
 }
 
 // Column is a column of the user's in the table.

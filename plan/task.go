@@ -83,7 +83,7 @@ func oneTask(points []expanded, at slot) work {
 	var w work
 	for _, pt := range points {
 		if pt.Case == "" || at.repeat == 1 {
-			w.pairs = append(w.pairs, Pair{pt.Point, at.repeat})
+			w.pairs = append(w.pairs, Pair{pt.Point, at.repeat, pt.hint})
 			w.seconds = max(w.seconds, pt.seconds)
 		}
 	}

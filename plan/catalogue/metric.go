@@ -54,7 +54,7 @@ func Metrics() []Metric {
 		{PrepareSeconds, "seconds", Lower, "prepare (s)", 1, "time to build the first batch; slowest rank"},
 		{PeakAllocatedBytes, "bytes", Lower, "peak_mem (GiB)", gib, "largest memory in live tensors from the start of the process to the end of the cold steps; maximum over ranks"},
 		{PeakReservedBytes, "bytes", Lower, "reserved (GiB)", gib, "largest memory taken from the driver by the allocator; maximum over ranks"},
-		{PeakDeviceBytes, "bytes", Lower, "device used (GiB)", gib, "largest memory in use on the whole device; maximum over ranks"},
+		{PeakDeviceBytes, "bytes", Lower, "device used (GiB)", gib, "largest memory in use on the whole device, maximum over ranks; where they do not tell it, as read from the GPUs, less what was in use before"},
 		{WarmAllocatedBytes, "bytes", Lower, "warm peak (GiB)", gib, "largest memory in live tensors during the timed steps; maximum over ranks"},
 		{RankImbalance, "1", Lower, "imbalance", 1, "slowest rank over fastest rank, minus 1; median over iterations"},
 		{EnergyJoules, "joules", Lower, "energy (J)", 1, "energy of the point's GPUs over the timed steps, from the driver's counter; sum over GPUs"},

@@ -55,7 +55,7 @@ func Outcomes() []Meaning {
 		{ErrorCollective, "the ranks disagreed about a collective operation"},
 		{Slow, "ran, but took longer than the wall budget; does not count as fitting"},
 		{Timeout, "a time limit passed"},
-		{Hang, "no rank gave a sign of life"},
+		{Hang, "a rank gave no sign of life, or no step ended although all ranks were alive"},
 		{WrongOutput, "the output was not finite or failed its check"},
 		{NoArtifact, "ended with 0 but the declared file is not there"},
 		{Skipped, "not run for a stated reason: illegal for the mesh, or above the bracket of the search"},

@@ -21,6 +21,9 @@ import (
 // stampForm is the UTC stamp in the name of a run.
 const stampForm = "20060102T150405Z"
 
+// RunName is the name of the run of a sweep that is made now, unless that is taken.
+func RunName(sweep string, now time.Time) string { return sweep + "-" + now.UTC().Format(stampForm) }
+
 // Create freezes a plan: it makes parent/<sweep>-<stamp> with the spec, the plan, its tasks, the frozen files and a
 // copy of the cpbench binary, and of the GPU helper if that stands beside it. lib are further files that the run gets beside the frozen ones. plan.json is
 // written last: without it a folder is no run.
@@ -29,11 +32,13 @@ func Create(parent string, now time.Time, p *plan.Plan, spec []byte, binary stri
 	if err != nil {
 		return nil, err
 	}
-	dir, err := makeDir(filepath.Join(abs, p.Name+"-"+now.UTC().Format(stampForm)))
+	dir, err := makeDir(filepath.Join(abs, RunName(p.Name, now)))
 	if err != nil {
 		return nil, fmt.Errorf("run folder: %w; choose another place with --runs DIR", err)
 	}
 	r := &Run{Dir: dir, Plan: p}
+	tag := sha256.Sum256([]byte(dir + now.Format(time.RFC3339Nano)))
+	p.Tag = hex.EncodeToString(tag[:3])
 	if err := r.fill(spec, binary, lib); err != nil {
 		return nil, fmt.Errorf("run folder %s: %w", dir, errors.Join(err, os.RemoveAll(dir)))
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // stamped is the end of a run's name; see Create.
@@ -56,9 +57,22 @@ func Newest(parent string) (*Run, error) {
 
 // started reports whether a task of the run has begun or a job was submitted.
 func (r *Run) started() bool {
-	if _, err := os.Stat(r.path("jobs.jsonl")); err == nil {
+	if _, err := os.Stat(r.JobsFile()); err == nil {
 		return true
 	}
 	logs, err := os.ReadDir(r.LogsDir())
 	return err == nil && len(logs) > 0
+}
+
+// Created is when the run was planned, by the stamp in its name; zero if it was given another name.
+func (r *Run) Created() time.Time {
+	m := stamped.FindStringSubmatch(r.Name())
+	if m == nil {
+		return time.Time{}
+	}
+	at, err := time.Parse(stampForm, m[1])
+	if err != nil {
+		return time.Time{}
+	}
+	return at
 }

@@ -61,6 +61,9 @@ func (r *Run) LogDir(array, task, attempt, restart int) string {
 // EventsFile is the worker's own log in a LogDir; its first line names job and node.
 const EventsFile = "events.jsonl"
 
+// FactsFile is the whole provenance of a task's results in a LogDir; the results hold its brief part.
+const FactsFile = "provenance.json"
+
 // Table is the path of a table or figure of the run, such as table.csv.
 func (r *Run) Table(name string) string { return r.path(name) }
 
@@ -71,6 +74,22 @@ func (r *Run) Script(array, attempt int) string {
 	}
 	return r.path(fmt.Sprintf("array-%d.a%d.sbatch", array, attempt))
 }
+
+// CollectScript is the batch script of a job that collects, from 1.
+func (r *Run) CollectScript(attempt int) string {
+	if attempt == 1 {
+		return r.path("collect.sbatch")
+	}
+	return r.path(fmt.Sprintf("collect.a%d.sbatch", attempt))
+}
+
+// JobsFile is the ledger of what was submitted; package slurm/ledger is its format.
+func (r *Run) JobsFile() string { return r.path(jobsFile) }
+
+const jobsFile = "jobs.jsonl"
+
+// StatesFile holds the final states that the scheduler has told; package collect is its format.
+func (r *Run) StatesFile() string { return r.path("states.json") }
 
 func (r *Run) tasksFile(array int) string { return r.path(fmt.Sprintf("tasks-%d.jsonl", array)) }
 
@@ -228,6 +247,9 @@ func (r *Run) AddScript(array int, render func(attempt int) ([]byte, error)) ([]
 		return text, attempt, err
 	}
 }
+
+// WriteScript writes a script that nobody reads yet, so that it is there whole or not at all.
+func WriteScript(path string, text []byte) error { return writeFile(path, text) }
 
 // writeTemp writes a synced file under a name of its own.
 func writeTemp(dir string, text []byte) (string, error) {
