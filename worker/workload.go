@@ -10,8 +10,8 @@ import (
 )
 
 // Workload opens the session of a task. It returns soon after ctx ends, which is also the end of the task's time; the
-// error is the evidence of the results that the task then leaves. A second kind of workload is a package with such a function, and one line
-// in cmd that names it.
+// error is the evidence of the results that the task then leaves. Another kind of workload is a package with such a
+// function, and one line in cmd that names it.
 type Workload func(ctx context.Context, job Job) (Session, error)
 
 // Job is what a workload knows about its task.

@@ -1,8 +1,7 @@
-// Package gpu takes readings of the GPUs around what is measured: who they are, their counters before and after a
-// point, and a slow background watch. Use it in a session to tell a clean device from a dirty one and a throttled
-// time from a good one. Readings come from the helper program cpbench-nvml, else from nvidia-smi, else from nowhere:
-// a source that fails is left for the next one, which is written down as data and never costs the run. A value that
-// could not be read is nil with its reason beside it, never 0.
+// Package gpu says what readings of GPUs are and what they mean: who the devices are, what happened to them between two
+// readings, whether they are clean before a start, and which of them are a job's. Use it to judge readings, wherever
+// they were taken; worker/gpu/source takes them. A value that could not be read is nil with its reason beside it,
+// never 0.
 //
 // GPUs are known by UUID alone. The index of NVML, that of CUDA and that of a scheduler may all differ.
 package gpu

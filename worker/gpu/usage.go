@@ -57,6 +57,23 @@ func Delta(before, after Reading, seen Seen) Usage {
 	for _, uuid := range slices.Sorted(maps.Keys(uuids)) {
 		u.GPUs = append(u.GPUs, u.one(uuid, before, after, seen))
 	}
+	u.total()
+	return u
+}
+
+// Join tells what happened to the GPUs of several nodes at the same time.
+func Join(nodes ...Usage) Usage {
+	u := Usage{Missing: Missing{}}
+	for _, n := range nodes {
+		u.Seconds = max(u.Seconds, n.Seconds)
+		u.GPUs = append(u.GPUs, n.GPUs...)
+	}
+	u.total()
+	return u
+}
+
+// total makes the figures of the whole out of those of the GPUs.
+func (u *Usage) total() {
 	sum := func(v []float64) float64 {
 		var s float64
 		for _, f := range v {
@@ -70,7 +87,6 @@ func Delta(before, after Reading, seen Seen) Usage {
 	u.SMClockMedian = u.whole("sm_clock_median_hertz", slices.Min[[]float64], func(g DeviceUsage) *float64 { return g.SMClockMedian })
 	u.MemoryPeak = u.whole("memory_used_peak_bytes", slices.Max[[]float64], func(g DeviceUsage) *float64 { return g.MemoryPeak })
 	u.TemperatureMax = u.whole("temperature_max_celsius", slices.Max[[]float64], func(g DeviceUsage) *float64 { return g.TemperatureMax })
-	return u
 }
 
 // whole joins the values of all GPUs, unless one lacks its own.

@@ -1,11 +1,5 @@
 package gpu
 
-import (
-	"encoding/json"
-	"errors"
-	"fmt"
-)
-
 // The commands of a Request. A helper answers each request with one line that carries its id, in order, and sends
 // lines with a sample and the id of the request that asked for samples between them. It ends when its standard input
 // does. One object of JSON stands on a line, on standard input and output.
@@ -36,22 +30,4 @@ type Answer struct {
 	Reading   *Reading  `json:"reading,omitempty"`
 	Processes []Process `json:"processes,omitempty"`
 	Sample    bool      `json:"sample,omitempty"` // Reading belongs to the background
-}
-
-// maxLine is the longest line in bytes that a helper may send.
-const maxLine = 1 << 20
-
-// decodeAnswer reads a line of the helper. Fields that are not known are those of a newer helper and are passed over.
-func decodeAnswer(line []byte) (Answer, error) {
-	var a Answer
-	if err := json.Unmarshal(line, &a); err != nil {
-		return Answer{}, fmt.Errorf("line of the helper: %w", err)
-	}
-	if a.ID <= 0 {
-		return Answer{}, errors.New("line of the helper: no id")
-	}
-	if a.Sample && a.Reading == nil {
-		return Answer{}, errors.New("line of the helper: a sample without a reading")
-	}
-	return a, nil
 }

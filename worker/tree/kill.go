@@ -38,7 +38,13 @@ type Report struct {
 //
 // Only one Kill may be under way, and no child may be started meanwhile.
 func Kill(ctx context.Context, grace time.Duration) (Report, error) {
-	s := sweep{root: os.Getpid(), told: map[key]bool{}, killed: map[key]bool{}}
+	root := os.Getpid()
+	return end(ctx, grace, func() ([]process, error) { return scan(root, children.spares) })
+}
+
+// end ends the processes that list finds.
+func end(ctx context.Context, grace time.Duration, list func() ([]process, error)) (Report, error) {
+	s := sweep{root: os.Getpid(), list: list, told: map[key]bool{}, killed: map[key]bool{}}
 	began := time.Now()
 	err := s.until(ctx, grace)
 	s.report.Told, s.report.Killed, s.report.Duration = len(s.told), len(s.killed), time.Since(began)
@@ -48,6 +54,7 @@ func Kill(ctx context.Context, grace time.Duration) (Report, error) {
 // sweep is one Kill.
 type sweep struct {
 	root         int
+	list         func() ([]process, error) // the processes to be ended, dead ones included
 	told, killed map[key]bool
 	report       Report
 	refused      error // why a signal could not be sent
@@ -104,7 +111,7 @@ func done(ctx context.Context, force bool) <-chan struct{} {
 // look takes one look at the tree: it reaps orphans, and sends TERM, or with force KILL, to every process that
 // has not had it. It returns the processes that are alive, and whether one of them was new.
 func (s *sweep) look(force bool) (alive []int, news bool, err error) {
-	found, err := scan(s.root, children.spares)
+	found, err := s.list()
 	if err != nil {
 		return nil, false, err
 	}

@@ -1,4 +1,4 @@
-package gpu
+package source
 
 import (
 	"bufio"
@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"cpbench/worker/gpu"
 )
 
 // farewell is how long a helper has to end after its input has, and again after it was killed.
@@ -27,11 +29,11 @@ type helper struct {
 
 	mu      sync.Mutex
 	last    int // id of the last request
-	pending map[int]chan Answer
+	pending map[int]chan gpu.Answer
 	garbage error // the last line that made no sense
 
 	takeMu sync.Mutex // held while take is called
-	take   func(Reading)
+	take   func(gpu.Reading)
 }
 
 // startHelper starts the helper.
@@ -43,7 +45,7 @@ func startHelper(opts Options) (backend, error) {
 	if opts.Library != "" {
 		args = []string{"-library", opts.Library}
 	}
-	h := &helper{cmd: exec.Command(opts.Helper, args...), gone: make(chan struct{}), pending: map[int]chan Answer{}}
+	h := &helper{cmd: exec.Command(opts.Helper, args...), gone: make(chan struct{}), pending: map[int]chan gpu.Answer{}}
 	h.cmd.Env = childEnv(os.Environ())
 	h.cmd.Stderr = &h.stderr
 	h.cmd.WaitDelay = farewell
@@ -76,7 +78,7 @@ func childEnv(env []string) []string {
 	return append(clean, "LC_ALL=C") // numbers with points
 }
 
-func (h *helper) source() Source { return NVML }
+func (h *helper) source() gpu.Source { return gpu.NVML }
 
 // listen takes the helper's lines until it ends.
 func (h *helper) listen(out io.Reader, wait func() error) {
@@ -118,8 +120,8 @@ func (h *helper) hear(text []byte) {
 }
 
 // stamp gives a reading the time of the middle of its taking, on this process's clock.
-func stamp(r *Reading, end time.Time) *Reading {
-	r.Source = NVML
+func stamp(r *gpu.Reading, end time.Time) *gpu.Reading {
+	r.Source = gpu.NVML
 	r.Time = end.Add(-time.Duration(r.Seconds / 2 * float64(time.Second)))
 	return r
 }
@@ -144,8 +146,8 @@ func ended(exit, read error, stderr string) error {
 }
 
 // request sends a request and waits for its answer.
-func (h *helper) request(ctx context.Context, r Request) (Answer, error) {
-	to := make(chan Answer, 1)
+func (h *helper) request(ctx context.Context, r gpu.Request) (gpu.Answer, error) {
+	to := make(chan gpu.Answer, 1)
 	h.mu.Lock()
 	h.last++
 	r.ID = h.last
@@ -158,7 +160,7 @@ func (h *helper) request(ctx context.Context, r Request) (Answer, error) {
 	}()
 	text, err := json.Marshal(r)
 	if err != nil {
-		return Answer{}, err
+		return gpu.Answer{}, err
 	}
 	_, writeErr := h.in.Write(append(text, '\n'))
 	if writeErr != nil {
@@ -171,45 +173,45 @@ func (h *helper) request(ctx context.Context, r Request) (Answer, error) {
 		}
 		return a, nil
 	case <-h.gone:
-		return Answer{}, h.why
+		return gpu.Answer{}, h.why
 	case <-ctx.Done():
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		return Answer{}, errors.Join(fmt.Errorf("%s: %w", r.Cmd, context.Cause(ctx)), writeErr, h.garbage)
+		return gpu.Answer{}, errors.Join(fmt.Errorf("%s: %w", r.Cmd, context.Cause(ctx)), writeErr, h.garbage)
 	}
 }
 
-func (h *helper) identify(ctx context.Context) ([]Device, error) {
-	a, err := h.request(ctx, Request{Cmd: CmdIdentify})
+func (h *helper) identify(ctx context.Context) ([]gpu.Device, error) {
+	a, err := h.request(ctx, gpu.Request{Cmd: gpu.CmdIdentify})
 	return a.Devices, err
 }
 
-func (h *helper) read(ctx context.Context) (Reading, error) {
-	a, err := h.request(ctx, Request{Cmd: CmdRead})
+func (h *helper) read(ctx context.Context) (gpu.Reading, error) {
+	a, err := h.request(ctx, gpu.Request{Cmd: gpu.CmdRead})
 	if err != nil {
-		return Reading{}, err
+		return gpu.Reading{}, err
 	}
 	if a.Reading == nil {
-		return Reading{}, errors.New("the helper answered without a reading")
+		return gpu.Reading{}, errors.New("the helper answered without a reading")
 	}
 	return *stamp(a.Reading, time.Now()), nil
 }
 
-func (h *helper) processes(ctx context.Context) ([]Process, error) {
-	a, err := h.request(ctx, Request{Cmd: CmdProcesses})
+func (h *helper) processes(ctx context.Context) ([]gpu.Process, error) {
+	a, err := h.request(ctx, gpu.Request{Cmd: gpu.CmdProcesses})
 	return a.Processes, err
 }
 
-func (h *helper) watch(ctx context.Context, pace Pace, take func(Reading)) (func(context.Context) error, error) {
+func (h *helper) watch(ctx context.Context, pace gpu.Pace, take func(gpu.Reading)) (func(context.Context) error, error) {
 	h.takeMu.Lock()
 	h.take = take
 	h.takeMu.Unlock()
-	kind, hz := pace.helper()
-	if _, err := h.request(ctx, Request{Cmd: CmdSample, HZ: hz, Kind: kind}); err != nil {
+	kind, hz := helperPace(pace)
+	if _, err := h.request(ctx, gpu.Request{Cmd: gpu.CmdSample, HZ: hz, Kind: kind}); err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) error {
-		_, err := h.request(ctx, Request{Cmd: CmdStop})
+		_, err := h.request(ctx, gpu.Request{Cmd: gpu.CmdStop})
 		h.takeMu.Lock()
 		defer h.takeMu.Unlock()
 		h.take = nil

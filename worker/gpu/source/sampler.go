@@ -1,4 +1,4 @@
-package gpu
+package source
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"cpbench/worker/gpu"
 )
 
 // The limits of a request where Options gives none.
@@ -37,21 +39,21 @@ var ErrNone = errors.New("no GPU readings")
 
 // Change is a source that was left for the next one.
 type Change struct {
-	Time   time.Time `json:"time"`
-	From   Source    `json:"from"`
-	To     Source    `json:"to"`
-	Reason string    `json:"reason"` // what was wrong with From, and with what was tried after it
+	Time   time.Time  `json:"time"`
+	From   gpu.Source `json:"from"`
+	To     gpu.Source `json:"to"`
+	Reason string     `json:"reason"` // what was wrong with From, and with what was tried after it
 }
 
 // backend is a source. An error means that the source is of no more use, unless it is a refusal.
 type backend interface {
-	source() Source
-	identify(ctx context.Context) ([]Device, error)
-	read(ctx context.Context) (Reading, error)
-	processes(ctx context.Context) ([]Process, error)
+	source() gpu.Source
+	identify(ctx context.Context) ([]gpu.Device, error)
+	read(ctx context.Context) (gpu.Reading, error)
+	processes(ctx context.Context) ([]gpu.Process, error)
 	// watch calls take for each reading, one at a time, until stop; stop returns after the last call. The error of
 	// stop says why readings are lacking.
-	watch(ctx context.Context, pace Pace, take func(Reading)) (stop func(context.Context) error, err error)
+	watch(ctx context.Context, pace gpu.Pace, take func(gpu.Reading)) (stop func(context.Context) error, err error)
 	close()
 }
 
@@ -65,9 +67,9 @@ func (r refusal) Error() string { return r.text }
 type Sampler struct {
 	opts Options
 
-	mu       sync.Mutex // held during a request
-	now      backend    // nil: none
-	rest     []Source   // to be tried after now
+	mu       sync.Mutex   // held during a request
+	now      backend      // nil: none
+	rest     []gpu.Source // to be tried after now
 	changes  []Change
 	reasons  []string // what was wrong with the sources so far
 	only     []string // UUIDs; nil: all
@@ -79,7 +81,7 @@ type Sampler struct {
 // Open finds the first source that can name its devices. There is always a Sampler; with the source None its
 // requests return ErrNone. The reason says what was wrong with the better sources, and is empty for NVML. The end of
 // ctx ends the search, not the Sampler.
-func Open(ctx context.Context, opts Options) (*Sampler, Source, string) {
+func Open(ctx context.Context, opts Options) (*Sampler, gpu.Source, string) {
 	if opts.Limit == 0 {
 		opts.Limit = DefaultLimit
 	}
@@ -89,7 +91,7 @@ func Open(ctx context.Context, opts Options) (*Sampler, Source, string) {
 	if opts.Start == nil {
 		opts.Start = func(cmd *exec.Cmd) (func() error, error) { return cmd.Wait, cmd.Start() }
 	}
-	s := &Sampler{opts: opts, rest: []Source{NVML, SMI}}
+	s := &Sampler{opts: opts, rest: []gpu.Source{gpu.NVML, gpu.SMI}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	source := s.next(ctx)
@@ -97,7 +99,7 @@ func Open(ctx context.Context, opts Options) (*Sampler, Source, string) {
 }
 
 // next opens the first of the remaining sources that works.
-func (s *Sampler) next(ctx context.Context) Source {
+func (s *Sampler) next(ctx context.Context) gpu.Source {
 	for len(s.rest) > 0 {
 		source := s.rest[0]
 		s.rest = s.rest[1:]
@@ -108,16 +110,16 @@ func (s *Sampler) next(ctx context.Context) Source {
 		}
 		s.reasons = append(s.reasons, fmt.Sprintf("%s: %v", source, err))
 	}
-	return None
+	return gpu.None
 }
 
 // try opens one source and lets it name its devices.
-func (s *Sampler) try(ctx context.Context, source Source) (backend, error) {
+func (s *Sampler) try(ctx context.Context, source gpu.Source) (backend, error) {
 	ctx, cancel := limited(ctx, s.opts.StartLimit)
 	defer cancel()
 	var b backend
 	var err error
-	if source == NVML {
+	if source == gpu.NVML {
 		b, err = startHelper(s.opts)
 	} else {
 		b, err = findSMI(s.opts)
@@ -126,7 +128,7 @@ func (s *Sampler) try(ctx context.Context, source Source) (backend, error) {
 		return nil, err
 	}
 	devices, err := b.identify(ctx)
-	if err == nil && !slices.ContainsFunc(devices, func(d Device) bool { return d.UUID != "" }) {
+	if err == nil && !slices.ContainsFunc(devices, func(d gpu.Device) bool { return d.UUID != "" }) {
 		err = errors.New("no device that can be read")
 	}
 	if err != nil {
@@ -193,8 +195,8 @@ func (s *Sampler) Select(uuids []string) {
 func (s *Sampler) selected(uuid string) bool { return s.only == nil || slices.Contains(s.only, uuid) }
 
 // Identify lists all devices of the machine that the source sees, whatever was selected.
-func (s *Sampler) Identify(ctx context.Context) ([]Device, error) {
-	var devices []Device
+func (s *Sampler) Identify(ctx context.Context) ([]gpu.Device, error) {
+	var devices []gpu.Device
 	err := s.do(ctx, func(ctx context.Context, b backend) (err error) {
 		devices, err = b.identify(ctx)
 		return err
@@ -203,11 +205,11 @@ func (s *Sampler) Identify(ctx context.Context) ([]Device, error) {
 }
 
 // Edge takes a full reading, for before and after a point.
-func (s *Sampler) Edge(ctx context.Context) (Reading, error) {
-	var r Reading
+func (s *Sampler) Edge(ctx context.Context) (gpu.Reading, error) {
+	var r gpu.Reading
 	err := s.do(ctx, func(ctx context.Context, b backend) (err error) {
 		r, err = b.read(ctx)
-		r.GPUs = slices.DeleteFunc(r.GPUs, func(g State) bool { return !s.selected(g.UUID) })
+		r.GPUs = slices.DeleteFunc(r.GPUs, func(g gpu.State) bool { return !s.selected(g.UUID) })
 		return err
 	})
 	if err == nil {
@@ -217,11 +219,11 @@ func (s *Sampler) Edge(ctx context.Context) (Reading, error) {
 }
 
 // Processes lists the processes that compute on the selected GPUs.
-func (s *Sampler) Processes(ctx context.Context) ([]Process, error) {
-	var found []Process
+func (s *Sampler) Processes(ctx context.Context) ([]gpu.Process, error) {
+	var found []gpu.Process
 	err := s.do(ctx, func(ctx context.Context, b backend) (err error) {
 		found, err = b.processes(ctx)
-		found = slices.DeleteFunc(found, func(p Process) bool { return !s.selected(p.UUID) })
+		found = slices.DeleteFunc(found, func(p gpu.Process) bool { return !s.selected(p.UUID) })
 		return err
 	})
 	if err == nil {
@@ -243,11 +245,11 @@ func (s *Sampler) Close() {
 
 // line is one line of the log. Exactly one field is set, beside the time.
 type line struct {
-	Time      time.Time  `json:"time"`
-	Devices   []Device   `json:"devices,omitempty"`
-	Reading   *Reading   `json:"reading,omitempty"`
-	Processes *[]Process `json:"processes,omitempty"`
-	Change    *Change    `json:"change,omitempty"`
+	Time      time.Time      `json:"time"`
+	Devices   []gpu.Device   `json:"devices,omitempty"`
+	Reading   *gpu.Reading   `json:"reading,omitempty"`
+	Processes *[]gpu.Process `json:"processes,omitempty"`
+	Change    *Change        `json:"change,omitempty"`
 }
 
 // log writes a line. A log that cannot be written is no reason to lose the reading, which the caller has too.

@@ -1,4 +1,4 @@
-package gpu_test
+package source_test
 
 import (
 	"os"
@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"cpbench/worker/gpu"
+	"cpbench/worker/gpu/source"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 func TestNvidiaSMI(t *testing.T) {
 	t.Parallel()
-	s := with(t, gpu.Options{SMI: fakeSMI})
+	s := with(t, source.Options{SMI: fakeSMI})
 	if s.source != gpu.SMI {
 		t.Fatal(s.source, s.reason)
 	}
@@ -55,7 +56,7 @@ func TestNvidiaSMI(t *testing.T) {
 
 func TestNvidiaSMIThatLacksFields(t *testing.T) {
 	t.Parallel()
-	s := with(t, gpu.Options{SMI: fakeSMI}, "FAKE_SMI=old")
+	s := with(t, source.Options{SMI: fakeSMI}, "FAKE_SMI=old")
 	r, err := s.Edge(t.Context())
 	if err != nil {
 		t.Fatal(err, s.reason)
@@ -67,7 +68,7 @@ func TestNvidiaSMIThatLacksFields(t *testing.T) {
 
 func TestNvidiaSMIThatLosesAGPU(t *testing.T) {
 	t.Parallel()
-	s := with(t, gpu.Options{SMI: fakeSMI}, "FAKE_SMI=odd")
+	s := with(t, source.Options{SMI: fakeSMI}, "FAKE_SMI=odd")
 	r, err := s.Edge(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +89,7 @@ func TestPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir)
-	if _, source, reason := gpu.Open(t.Context(), gpu.Options{}); source != gpu.None || !strings.Contains(reason, "not on PATH") {
+	if _, source, reason := source.Open(t.Context(), source.Options{}); source != gpu.None || !strings.Contains(reason, "not on PATH") {
 		t.Errorf("source %s: %s", source, reason)
 	}
 	script, err := filepath.Abs(fakeSMI)
@@ -99,7 +100,7 @@ func TestPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+":/usr/bin:/bin")
-	s, source, reason := gpu.Open(t.Context(), gpu.Options{})
+	s, source, reason := source.Open(t.Context(), source.Options{})
 	defer s.Close()
 	if source != gpu.SMI {
 		t.Errorf("source %s: %s", source, reason)

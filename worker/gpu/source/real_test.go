@@ -1,4 +1,4 @@
-package gpu_test
+package source_test
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"cpbench/worker/gpu"
+	"cpbench/worker/gpu/source"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -74,7 +75,7 @@ func need(t *testing.T) built {
 
 // bench is one test's sampler with the processes that it started and the log that it wrote.
 type bench struct {
-	*gpu.Sampler
+	*source.Sampler
 	source gpu.Source
 	reason string
 	mu     sync.Mutex
@@ -83,7 +84,7 @@ type bench struct {
 }
 
 // with opens a sampler whose children have additional variables in their environment.
-func with(t *testing.T, opts gpu.Options, env ...string) *bench {
+func with(t *testing.T, opts source.Options, env ...string) *bench {
 	t.Helper()
 	b := &bench{lines: make(chan map[string]json.RawMessage, 1000)}
 	opts.Start = func(cmd *exec.Cmd) (func() error, error) {
@@ -94,7 +95,7 @@ func with(t *testing.T, opts gpu.Options, env ...string) *bench {
 		return cmd.Wait, cmd.Start()
 	}
 	opts.Log = b
-	b.Sampler, b.source, b.reason = gpu.Open(t.Context(), opts)
+	b.Sampler, b.source, b.reason = source.Open(t.Context(), opts)
 	t.Cleanup(func() {
 		b.Close()
 		b.mu.Lock()
@@ -142,7 +143,7 @@ func f(v float64) *float64 { return &v }
 func TestHelper(t *testing.T) {
 	t.Parallel()
 	b := need(t)
-	s := with(t, gpu.Options{Helper: b.helper, Library: b.library})
+	s := with(t, source.Options{Helper: b.helper, Library: b.library})
 	if s.source != gpu.NVML || s.reason != "" {
 		t.Fatalf("source %s, reason %q", s.source, s.reason)
 	}
@@ -213,19 +214,19 @@ func TestWatch(t *testing.T) {
 	b := need(t)
 	for _, tt := range []struct {
 		name string
-		opts gpu.Options
+		opts source.Options
 		pace gpu.Pace
 		kind gpu.Kind
 		want gpu.SeenGPU
 	}{
 		{
 			"helper, timed",
-			gpu.Options{Helper: b.helper, Library: b.library},
+			source.Options{Helper: b.helper, Library: b.library},
 			gpu.Timed, gpu.Sample,
 			gpu.SeenGPU{UUID: "GPU-bbbb", MemoryUsedMax: f(5e6), SMClockMin: f(1755e6), SMClockMedian: f(1755e6), SMClockMax: f(1755e6), PowerMedian: f(321.5), TemperatureMax: f(42), Reasons: []string{gpu.PowerCap}},
 		},
-		{"helper, untimed", gpu.Options{Helper: b.helper, Library: b.library}, gpu.Untimed, gpu.Memory, gpu.SeenGPU{UUID: "GPU-bbbb", MemoryUsedMax: f(5e6)}},
-		{"nvidia-smi, untimed", gpu.Options{SMI: fakeSMI}, gpu.Untimed, gpu.Memory, gpu.SeenGPU{UUID: "GPU-bbbb", MemoryUsedMax: f(1 << 30)}},
+		{"helper, untimed", source.Options{Helper: b.helper, Library: b.library}, gpu.Untimed, gpu.Memory, gpu.SeenGPU{UUID: "GPU-bbbb", MemoryUsedMax: f(5e6)}},
+		{"nvidia-smi, untimed", source.Options{SMI: fakeSMI}, gpu.Untimed, gpu.Memory, gpu.SeenGPU{UUID: "GPU-bbbb", MemoryUsedMax: f(1 << 30)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -258,7 +259,7 @@ func TestWatch(t *testing.T) {
 func TestWatchEndsWithContext(t *testing.T) {
 	t.Parallel()
 	b := need(t)
-	s := with(t, gpu.Options{Helper: b.helper, Library: b.library, SMI: fakeSMI})
+	s := with(t, source.Options{Helper: b.helper, Library: b.library, SMI: fakeSMI})
 	ctx, cancel := context.WithCancel(t.Context())
 	w := s.Watch(ctx, gpu.Untimed)
 	s.sample(t, gpu.Memory, 1)
@@ -294,7 +295,7 @@ func TestDegrade(t *testing.T) {
 	} {
 		t.Run(tt.mode, func(t *testing.T) {
 			t.Parallel()
-			s := with(t, gpu.Options{Helper: b.helper, Library: b.library, SMI: fakeSMI, Limit: limit}, "FAKE_NVML="+tt.mode)
+			s := with(t, source.Options{Helper: b.helper, Library: b.library, SMI: fakeSMI, Limit: limit}, "FAKE_NVML="+tt.mode)
 			if s.source != gpu.NVML {
 				t.Fatal(s.source, s.reason)
 			}
@@ -314,9 +315,9 @@ func TestDegrade(t *testing.T) {
 	}
 	t.Run("to none", func(t *testing.T) {
 		t.Parallel()
-		s := with(t, gpu.Options{Helper: b.helper, Library: b.library, SMI: fakeSMI, Limit: limit}, "FAKE_NVML=hang", "FAKE_SMI=fail")
+		s := with(t, source.Options{Helper: b.helper, Library: b.library, SMI: fakeSMI, Limit: limit}, "FAKE_NVML=hang", "FAKE_SMI=fail")
 		_, err := s.Edge(t.Context())
-		if !errors.Is(err, gpu.ErrNone) || !strings.Contains(err.Error(), "couldn't communicate") || !strings.Contains(err.Error(), "no answer within") {
+		if !errors.Is(err, source.ErrNone) || !strings.Contains(err.Error(), "couldn't communicate") || !strings.Contains(err.Error(), "no answer within") {
 			t.Errorf("error %v", err)
 		}
 		if c := s.Changes(); len(c) != 1 || c[0].To != gpu.None {
@@ -328,7 +329,7 @@ func TestDegrade(t *testing.T) {
 	})
 	t.Run("the caller's haste", func(t *testing.T) {
 		t.Parallel()
-		s := with(t, gpu.Options{Helper: b.helper, Library: b.library}, "FAKE_NVML=hang")
+		s := with(t, source.Options{Helper: b.helper, Library: b.library}, "FAKE_NVML=hang")
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		if _, err := s.Edge(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -345,20 +346,20 @@ func TestOpen(t *testing.T) {
 	b := need(t)
 	for _, tt := range []struct {
 		name   string
-		opts   gpu.Options
+		opts   source.Options
 		env    []string
 		source gpu.Source
 		reason []string
 	}{
-		{"no such function", gpu.Options{Helper: b.helper, Library: b.noInit, SMI: fakeSMI}, nil, gpu.SMI, []string{"exit status 127", "undefined symbol: nvmlInit"}},
-		{"bound at once", gpu.Options{Helper: b.helper, Library: b.library, SMI: fakeSMI}, []string{"LD_BIND_NOW=1"}, gpu.SMI, []string{"exit status 127", "undefined symbol"}},
-		{"no library", gpu.Options{Helper: b.helper, Library: filepath.Join(b.dir, "absent.so"), SMI: "/no/such/nvidia-smi"}, nil, gpu.None, []string{"nvml: NVML: LIBRARY_NOT_FOUND", "nvidia-smi: ", "no such file"}},
-		{"no library here", gpu.Options{Helper: b.helper, SMI: "/no/such/nvidia-smi"}, nil, gpu.None, []string{"nvml: NVML: LIBRARY_NOT_FOUND"}},
-		{"no helper", gpu.Options{SMI: fakeSMI}, nil, gpu.SMI, []string{"there is no helper"}},
-		{"a helper that is another program", gpu.Options{Helper: "/bin/true", SMI: fakeSMI}, nil, gpu.SMI, []string{"the helper ended"}},
-		{"a helper that talks nonsense", gpu.Options{Helper: "/bin/cat", SMI: fakeSMI, StartLimit: 200 * time.Millisecond}, nil, gpu.SMI, []string{"nvml: "}},
-		{"nothing", gpu.Options{SMI: "/no/such/nvidia-smi"}, nil, gpu.None, []string{"there is no helper", "no such file"}},
-		{"nvidia-smi hangs", gpu.Options{SMI: fakeSMI, StartLimit: 300 * time.Millisecond}, []string{"FAKE_SMI=hang"}, gpu.None, []string{"no answer within 300ms"}},
+		{"no such function", source.Options{Helper: b.helper, Library: b.noInit, SMI: fakeSMI}, nil, gpu.SMI, []string{"exit status 127", "undefined symbol: nvmlInit"}},
+		{"bound at once", source.Options{Helper: b.helper, Library: b.library, SMI: fakeSMI}, []string{"LD_BIND_NOW=1"}, gpu.SMI, []string{"exit status 127", "undefined symbol"}},
+		{"no library", source.Options{Helper: b.helper, Library: filepath.Join(b.dir, "absent.so"), SMI: "/no/such/nvidia-smi"}, nil, gpu.None, []string{"nvml: NVML: LIBRARY_NOT_FOUND", "nvidia-smi: ", "no such file"}},
+		{"no library here", source.Options{Helper: b.helper, SMI: "/no/such/nvidia-smi"}, nil, gpu.None, []string{"nvml: NVML: LIBRARY_NOT_FOUND"}},
+		{"no helper", source.Options{SMI: fakeSMI}, nil, gpu.SMI, []string{"there is no helper"}},
+		{"a helper that is another program", source.Options{Helper: "/bin/true", SMI: fakeSMI}, nil, gpu.SMI, []string{"the helper ended"}},
+		{"a helper that talks nonsense", source.Options{Helper: "/bin/cat", SMI: fakeSMI, StartLimit: 200 * time.Millisecond}, nil, gpu.SMI, []string{"nvml: "}},
+		{"nothing", source.Options{SMI: "/no/such/nvidia-smi"}, nil, gpu.None, []string{"there is no helper", "no such file"}},
+		{"nvidia-smi hangs", source.Options{SMI: fakeSMI, StartLimit: 300 * time.Millisecond}, []string{"FAKE_SMI=hang"}, gpu.None, []string{"no answer within 300ms"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -383,7 +384,7 @@ func TestOpen(t *testing.T) {
 				if took > 4*time.Second {
 					t.Errorf("took %v to find nothing", took)
 				}
-				if _, err := s.Identify(t.Context()); !errors.Is(err, gpu.ErrNone) {
+				if _, err := s.Identify(t.Context()); !errors.Is(err, source.ErrNone) {
 					t.Errorf("error %v", err)
 				}
 			}
@@ -396,7 +397,7 @@ func TestHostileEnvironment(t *testing.T) {
 	b := need(t)
 	t.Setenv("LD_BIND_NOW", "1")
 	t.Setenv("LD_PRELOAD", "/no/such/preload.so")
-	s := with(t, gpu.Options{Helper: b.helper, Library: b.library, SMI: "/no/such/nvidia-smi"})
+	s := with(t, source.Options{Helper: b.helper, Library: b.library, SMI: "/no/such/nvidia-smi"})
 	if s.source != gpu.NVML {
 		t.Fatalf("source %s: %s", s.source, s.reason)
 	}
@@ -405,7 +406,7 @@ func TestHostileEnvironment(t *testing.T) {
 func TestOldDriver(t *testing.T) {
 	t.Parallel()
 	b := need(t)
-	s := with(t, gpu.Options{Helper: b.helper, Library: b.old})
+	s := with(t, source.Options{Helper: b.helper, Library: b.old})
 	r, err := s.Edge(t.Context())
 	if err != nil || r.Source != gpu.NVML || len(s.Changes()) > 0 {
 		t.Fatalf("source %s: %v", r.Source, err)
@@ -432,7 +433,7 @@ func TestReturnCodes(t *testing.T) {
 	for code, name := range map[string]string{"3": "NOT_SUPPORTED", "4": "NO_PERMISSION", "15": "GPU_IS_LOST", "999": "UNKNOWN", "77": "code 77"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := with(t, gpu.Options{Helper: b.helper, Library: b.library}, "FAKE_NVML="+code)
+			s := with(t, source.Options{Helper: b.helper, Library: b.library}, "FAKE_NVML="+code)
 			r, err := s.Edge(t.Context())
 			if err != nil || r.Source != gpu.NVML {
 				t.Fatalf("source %s: %v", r.Source, err)
@@ -466,7 +467,7 @@ func TestOddLibraries(t *testing.T) {
 	for _, mode := range []string{"backwards", "slow", "noisy"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			s := with(t, gpu.Options{Helper: b.helper, Library: b.library}, "FAKE_NVML="+mode)
+			s := with(t, source.Options{Helper: b.helper, Library: b.library}, "FAKE_NVML="+mode)
 			before, err1 := s.Edge(t.Context())
 			after, err2 := s.Edge(t.Context())
 			if err := errors.Join(err1, err2); err != nil || len(s.Changes()) > 0 {
@@ -488,7 +489,7 @@ func TestOddLibraries(t *testing.T) {
 func TestSignals(t *testing.T) {
 	t.Parallel()
 	b := need(t)
-	s := with(t, gpu.Options{Helper: b.helper, Library: b.library})
+	s := with(t, source.Options{Helper: b.helper, Library: b.library})
 	helper := s.cmds[0].Process
 	for _, sig := range []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR2, syscall.SIGHUP} {
 		if err := helper.Signal(sig); err != nil {
@@ -503,7 +504,7 @@ func TestSignals(t *testing.T) {
 	if took := time.Since(began); took > time.Second {
 		t.Errorf("took %v to end a helper that is well", took)
 	}
-	if _, err := s.Edge(t.Context()); !errors.Is(err, gpu.ErrNone) {
+	if _, err := s.Edge(t.Context()); !errors.Is(err, source.ErrNone) {
 		t.Errorf("after Close: %v", err)
 	}
 }

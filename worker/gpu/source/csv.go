@@ -1,4 +1,4 @@
-package gpu
+package source
 
 import (
 	"errors"
@@ -7,6 +7,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"cpbench/worker/gpu"
 )
 
 // The fields that nvidia-smi is asked for. Drivers since 470 know all of them; newer ones keep the older name of the
@@ -57,7 +59,7 @@ func parseRows(text string, fields []string) ([]row, error) {
 }
 
 // text returns a field, or "" with the reason in m.
-func (r row) text(m Missing, name, field string) string {
+func (r row) text(m gpu.Missing, name, field string) string {
 	v, asked := r[field]
 	switch {
 	case !asked:
@@ -75,7 +77,7 @@ func (r row) text(m Missing, name, field string) string {
 }
 
 // number returns a field in base units, or nil with the reason in m.
-func (r row) number(m Missing, name, field string, unit float64) *float64 {
+func (r row) number(m gpu.Missing, name, field string, unit float64) *float64 {
 	t := r.text(m, name, field)
 	if t == "" {
 		return nil
@@ -96,9 +98,9 @@ const (
 )
 
 // device is the row as an identity.
-func (r row) device() Device {
-	m := Missing{"cuda_driver": noSMI, "nvml": noSMI}
-	d := Device{Missing: m, UUID: r.text(m, "uuid", fieldUUID)}
+func (r row) device() gpu.Device {
+	m := gpu.Missing{"cuda_driver": noSMI, "nvml": noSMI}
+	d := gpu.Device{Missing: m, UUID: r.text(m, "uuid", fieldUUID)}
 	if i := r.number(m, "index", "index", 1); i != nil && *i < math.MaxInt32 {
 		d.Index = int(*i)
 	}
@@ -119,12 +121,12 @@ func (r row) device() Device {
 }
 
 // state is the row as a reading. A GPU that is lost may not even tell its UUID.
-func (r row) state(kind Kind) State {
-	m := Missing{}
-	s := State{Missing: m, UUID: r.text(m, "uuid", fieldUUID)}
+func (r row) state(kind gpu.Kind) gpu.State {
+	m := gpu.Missing{}
+	s := gpu.State{Missing: m, UUID: r.text(m, "uuid", fieldUUID)}
 	s.MemoryUsed = r.number(m, "memory_used_bytes", "memory.used", mebi)
 	s.MemoryFree = r.number(m, "memory_free_bytes", "memory.free", mebi)
-	if kind == Memory {
+	if kind == gpu.Memory {
 		return s
 	}
 	s.SMClock = r.number(m, "sm_clock_hertz", "clocks.sm", mega)
@@ -137,10 +139,10 @@ func (r row) state(kind Kind) State {
 		if bits, err := strconv.ParseUint(t, 0, 64); err != nil {
 			m["clock_reasons"] = fmt.Sprintf("%.40q is no number", t)
 		} else {
-			s.Reasons = ReasonNames(bits)
+			s.Reasons = gpu.ReasonNames(bits)
 		}
 	}
-	if kind != Edge {
+	if kind != gpu.Edge {
 		return s
 	}
 	s.MemoryClock = r.number(m, "memory_clock_hertz", "clocks.mem", mega)
@@ -148,15 +150,15 @@ func (r row) state(kind Kind) State {
 	s.ECCCorrected = r.number(m, "ecc_corrected", "ecc.errors.corrected.volatile.total", 1)
 	s.ECCUncorrected = r.number(m, "ecc_uncorrected", "ecc.errors.uncorrected.volatile.total", 1)
 	m["energy_joules"], m["memory_reserved_bytes"] = noSMI, noSMI
-	for _, reason := range ThrottleReasons() {
+	for _, reason := range gpu.ThrottleReasons() {
 		m["throttle_seconds."+reason] = noSMI
 	}
 	return s
 }
 
 // parseProcesses reads nvidia-smi's list of processes: uuid, id, memory, name. The name may hold commas.
-func parseProcesses(text string) ([]Process, error) {
-	found := []Process{}
+func parseProcesses(text string) ([]gpu.Process, error) {
+	found := []gpu.Process{}
 	for l := range strings.Lines(text) {
 		if l = strings.TrimSpace(l); l == "" {
 			continue
@@ -172,7 +174,7 @@ func parseProcesses(text string) ([]Process, error) {
 		if err != nil || pid < 0 {
 			return nil, fmt.Errorf("processes: no process id: %.200q", l)
 		}
-		p := Process{UUID: values[0], PID: pid, Memory: row{"m": values[2]}.number(Missing{}, "m", "m", mebi)}
+		p := gpu.Process{UUID: values[0], PID: pid, Memory: row{"m": values[2]}.number(gpu.Missing{}, "m", "m", mebi)}
 		if values[3] != "" && !strings.HasPrefix(values[3], "[") {
 			p.Name = path.Base(values[3])
 		}

@@ -1,4 +1,4 @@
-package gpu
+package source
 
 import (
 	"bytes"
@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"cpbench/worker/gpu"
 )
 
 // smi is the source SMI: nvidia-smi, started for every reading. It costs 10 to 20 ms of a core each time and has no
@@ -35,7 +37,7 @@ func findSMI(opts Options) (backend, error) {
 	return &smi{opts: opts, path: path}, nil
 }
 
-func (s *smi) source() Source { return SMI }
+func (s *smi) source() gpu.Source { return gpu.SMI }
 
 func (s *smi) close() {}
 
@@ -100,28 +102,30 @@ func (s *smi) query(ctx context.Context, fields []string) ([]row, error) {
 	}
 }
 
-func (s *smi) identify(ctx context.Context) ([]Device, error) {
+func (s *smi) identify(ctx context.Context) ([]gpu.Device, error) {
 	rows, err := s.query(ctx, identityFields)
 	if err != nil {
 		return nil, err
 	}
-	var devices []Device
+	var devices []gpu.Device
 	for _, r := range rows {
 		devices = append(devices, r.device())
 	}
 	return devices, nil
 }
 
-func (s *smi) read(ctx context.Context) (Reading, error) { return s.reading(ctx, Edge, edgeFields) }
+func (s *smi) read(ctx context.Context) (gpu.Reading, error) {
+	return s.reading(ctx, gpu.Edge, edgeFields)
+}
 
-func (s *smi) reading(ctx context.Context, kind Kind, fields []string) (Reading, error) {
+func (s *smi) reading(ctx context.Context, kind gpu.Kind, fields []string) (gpu.Reading, error) {
 	began := time.Now()
 	rows, err := s.query(ctx, fields)
 	if err != nil {
-		return Reading{}, err
+		return gpu.Reading{}, err
 	}
 	took := time.Since(began)
-	r := Reading{Time: began.Add(took / 2), Source: SMI, Kind: kind, Seconds: took.Seconds()}
+	r := gpu.Reading{Time: began.Add(took / 2), Source: gpu.SMI, Kind: kind, Seconds: took.Seconds()}
 	for _, row := range rows {
 		if g := row.state(kind); g.UUID != "" {
 			r.GPUs = append(r.GPUs, g)
@@ -130,7 +134,7 @@ func (s *smi) reading(ctx context.Context, kind Kind, fields []string) (Reading,
 	return r, nil
 }
 
-func (s *smi) processes(ctx context.Context) ([]Process, error) {
+func (s *smi) processes(ctx context.Context) ([]gpu.Process, error) {
 	text, err := s.run(ctx, "--query-compute-apps=gpu_uuid,pid,used_memory,process_name", "--format=csv,noheader,nounits")
 	if err != nil {
 		return nil, err
@@ -138,10 +142,10 @@ func (s *smi) processes(ctx context.Context) ([]Process, error) {
 	return parseProcesses(text)
 }
 
-func (s *smi) watch(_ context.Context, pace Pace, take func(Reading)) (func(context.Context) error, error) {
-	kind, every := pace.smi()
+func (s *smi) watch(_ context.Context, pace gpu.Pace, take func(gpu.Reading)) (func(context.Context) error, error) {
+	kind, every := smiPace(pace)
 	fields := sampleFields
-	if kind == Memory {
+	if kind == gpu.Memory {
 		fields = memoryFields
 	}
 	ctx, cancel := context.WithCancel(context.Background())
