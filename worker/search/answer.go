@@ -6,8 +6,9 @@ import (
 	"cpbench/plan/catalogue"
 )
 
-// conclude asks for the confirmations that are missing, and gives the answer after them.
+// conclude asks for the confirmations that are missing and for sizes below, and gives the answer after them.
 func (h *history) conclude(s Step) Step {
+	fresh := s.Fresh
 	if h.ended == "" {
 		h.end()
 	}
@@ -21,6 +22,13 @@ func (h *history) conclude(s Step) Step {
 		}
 		h.note(fmt.Sprintf("no time for %d of %d confirmations", missing, h.cfg.Confirm))
 	}
+	if n := h.verification(); n != 0 {
+		s.N, s.Fresh, s.Confirm, s.Verify, s.Why = n, fresh, false, true, "verifies a size below the answer"
+		if h.affordable(s) {
+			return s
+		}
+		h.leftOut()
+	}
 	if c.failed > 0 && h.ended != Aborted {
 		h.ended = Unstable
 		h.note(fmt.Sprintf("size %d ran again in %d of %d new processes", lo, c.ok, c.ok+c.failed))
@@ -33,7 +41,7 @@ func (h *history) conclude(s Step) Step {
 func (h *history) outOfTime(s Step) Step {
 	h.settle(false)
 	h.ended = TimeLimit
-	h.reason = fmt.Sprintf("size %d would take %.0f s or more, and %.0f s of %.0f s are used", s.N, h.seconds(s), h.spent, h.cfg.Budget)
+	h.reason = fmt.Sprintf("size %d would take %.0f s or more, and %.0f s of the %.0f s that max_fit.time or the task leaves are used", s.N, h.seconds(s), h.spent, h.cfg.Budget)
 	a := h.answer()
 	return Step{Answer: &a}
 }
@@ -44,7 +52,7 @@ func (h *history) end() {
 	switch {
 	case h.slow != 0:
 		h.ended, h.cause = TimeLimit, catalogue.Slow
-		h.reason = fmt.Sprintf("size %d is over its wall budget", h.slow)
+		h.reason = fmt.Sprintf("steps at size %d take longer than workload.slow_after", h.slow)
 	case hi == 0 && lo != 0:
 		h.ended = Ceiling
 	case hi != 0 && hi == h.limit && hi != h.oom:
@@ -91,7 +99,8 @@ func (h *history) answer() Answer {
 	a := Answer{
 		Fits: positive(lo), OOM: positive(h.oom), Limit: positive(h.limit), Above: positive(h.above()),
 		Ended: h.ended, Cause: h.cause, Reason: h.reason,
-		Confirmed: c.ok, Confirms: h.cfg.Confirm,
+		Confirmed: c.ok, Confirms: h.cfg.Confirm, Verified: h.below.ok, Verifies: h.below.done, Doubtful: h.below.doubtful,
+		Reserve: positive(h.reserve(lo)),
 	}
 	a.NonMonotone = a.Above != nil
 	for _, t := range h.fitted {

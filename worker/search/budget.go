@@ -1,6 +1,29 @@
 package search
 
-import "math"
+import (
+	"math"
+	"time"
+)
+
+// slack is how many times longer than expected a trial may take, and allowance what comes on top of it: a start of new
+// processes may take longer than the one before.
+const (
+	slack     = 5
+	allowance = 2 * time.Minute
+)
+
+// Overdue is the reason of a trial that has met a Deadline of its own.
+const Overdue = "the trial took longer than 5 times what the trials before let expect, and 2 minutes"
+
+// Deadline is how long the trial may take: five times what is expected of it and two minutes, but never more than most,
+// and most where nothing is expected. An expectation holds for one step; steps is how many more the trial makes than
+// others do, as a factor.
+func (s Step) Deadline(most time.Duration, steps float64) time.Duration {
+	if limit := slack*s.Expect*steps + allowance.Seconds(); s.Expect > 0 && limit < most.Seconds() {
+		return time.Duration(limit * float64(time.Second))
+	}
+	return most
+}
 
 // affordable reports whether s can end within the budget.
 func (h *history) affordable(s Step) bool {
@@ -39,6 +62,32 @@ func (h *history) seconds(s Step) float64 {
 	seconds := f.at(cube(s.N))
 	if s.Fresh && cold != nil {
 		seconds += math.Max(0, cold.Seconds-f.at(cube(cold.N)))
+	}
+	return seconds
+}
+
+// expect is how long s may take by what the largest success took, rather too high than too low: as if all of that grew
+// with N³. New processes add what the latest took with its start. 0: no success tells.
+func (h *history) expect(s Step) float64 {
+	var largest, cold *Trial
+	for i := range h.fitted {
+		t := &h.fitted[i]
+		if !(t.Seconds > 0) || math.IsInf(t.Seconds, 1) {
+			continue
+		}
+		if largest == nil || t.N >= largest.N {
+			largest = t
+		}
+		if t.Fresh {
+			cold = t
+		}
+	}
+	if largest == nil {
+		return 0
+	}
+	seconds := largest.Seconds * math.Max(1, cube(s.N)/cube(largest.N))
+	if s.Fresh && !largest.Fresh && cold != nil {
+		seconds += cold.Seconds
 	}
 	return seconds
 }

@@ -13,10 +13,14 @@ func (h *history) choose() (n int64, why string) {
 		return 0, ""
 	case lo == 0 && hi == h.from:
 		return 0, ""
+	case h.hinting():
+		n, why = h.guess()
 	case lo == 0:
 		n, why = h.from, "smallest size"
-	case hi == 0:
-		n, why = h.up(lo)
+	case hi == 0 || !h.faulted:
+		if n, why = h.up(lo); hi != 0 && n >= hi { // where the hint was too high
+			n, why = h.inside(lo, hi)
+		}
 	default:
 		n, why = h.inside(lo, hi)
 	}
@@ -31,11 +35,14 @@ func (h *history) width(lo int64) int64 {
 // up chooses a size above lo while nothing has failed.
 func (h *history) up(lo int64) (int64, string) {
 	for _, s := range []int64{2 * h.from, 4 * h.from} {
-		if h.cfg.Mode != Ramp && lo < s && s-lo >= lo/2 {
+		if h.cfg.Mode != Ramp && !h.hinted() && lo < s && s-lo >= lo/2 {
 			return min(s, h.to), "starter size"
 		}
 	}
 	p, ok := h.predict()
+	if !ok && h.hinted() {
+		return h.climb(lo)
+	}
 	if !ok {
 		return min(2*lo, h.to), "twice the largest size that fits"
 	}

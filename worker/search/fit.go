@@ -32,6 +32,7 @@ func (f curve) solve(y float64) float64 {
 var (
 	memoryShapes = [][]int{{0, 1, 2}, {0, 1}, {0, 2}, {0}, {1, 2}, {1}, {2}}
 	linearShapes = [][]int{{0, 1}, {0}, {1}}
+	nearShapes   = [][]int{{0, 2}, {1, 2}, {2}, {0, 1}, {0}}
 )
 
 // fit lays a curve without negative coefficients through the samples by least squares on the relative residuals.

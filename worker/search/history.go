@@ -15,6 +15,9 @@ const maxSkips = 8
 // edge it is more likely an accident of this process than the memory of this size.
 const doubtful = 0.6
 
+// farBelow is why such an out-of-memory is tried again.
+const farBelow = "out of memory far below the predicted size"
+
 // maxSamples is the number of latest successes to which the curve is fitted.
 const maxSamples = 4
 
@@ -29,16 +32,21 @@ type history struct {
 	skipped map[int64]bool  // sizes that are illegal for the mesh
 	skips   int             // ... the latest of them in a row
 	confirm map[int64]tally // confirmations by size
+	hint    hint
+	below   below
+	tried   map[int64]bool
 
 	retry        int64 // size to be tried once more; 0: none
 	retryConfirm bool
+	retryVerify  bool
 	doubt        string            // why
 	retried      catalogue.Outcome // outcome that the pending or current retry has to settle
 	believed     bool              // an out-of-memory far below the capacity has happened again
 
 	climbs   int  // latest successes in a row that did not double the size
 	misses   int  // latest failures in a row at sizes that the fit said would fit
-	halving  bool // a success has followed a failure: the fit has had its chance
+	faulted  bool // a size did not fit that was not tried for the hint alone
+	halving  bool // a success has followed such a failure: the fit has had its chance
 	capacity *float64
 	spent    float64 // seconds
 
@@ -52,7 +60,7 @@ type tally struct{ ok, failed int }
 
 // replay folds the trials into a history.
 func replay(cfg Config, g grid, trials []Trial) *history {
-	h := &history{grid: g, cfg: cfg, skipped: map[int64]bool{}, confirm: map[int64]tally{}}
+	h := &history{grid: g, cfg: cfg, skipped: map[int64]bool{}, confirm: map[int64]tally{}, tried: map[int64]bool{}}
 	for _, t := range trials {
 		if t.Seconds > 0 && !math.IsInf(t.Seconds, 1) {
 			h.spent += t.Seconds
@@ -65,6 +73,7 @@ func replay(cfg Config, g grid, trials []Trial) *history {
 // add takes in one trial.
 func (h *history) add(t Trial) {
 	retry, again := h.retried, h.retry == t.N
+	h.tried[t.N] = true
 	h.settle(again && t.Outcome.Fits())
 	if !again {
 		retry = ""
@@ -77,12 +86,22 @@ func (h *history) add(t Trial) {
 		h.addConfirm(t, retry)
 		return
 	}
+	if t.Verify {
+		h.addVerify(t, retry)
+		return
+	}
+	h.addSize(t, retry)
+}
+
+// addSize takes in a trial of a size that was neither a confirmation nor a verification. retry is the outcome that it
+// was to settle, or empty.
+func (h *history) addSize(t Trial, retry catalogue.Outcome) {
 	switch {
 	case t.Outcome.Fits():
 		h.addFit(t)
 	case t.Outcome.OutOfMemory():
 		if retry == "" && h.doubts(t.N) {
-			h.again(t, "out of memory far below the predicted size")
+			h.again(t, farBelow)
 			return
 		}
 		if retry.OutOfMemory() {
@@ -98,6 +117,8 @@ func (h *history) add(t Trial) {
 		h.again(t, "the failure may or may not be memory")
 	case t.Outcome == catalogue.TooBig:
 		h.addBound(&h.limit, t.N)
+	case t.Outcome == catalogue.Slow && h.hinting():
+		h.hint.dropped = true // and what is slow below it shows on the way up
 	case t.Outcome == catalogue.Slow:
 		h.slow = t.N
 	case t.Outcome == catalogue.Skipped:
@@ -115,7 +136,7 @@ func (h *history) settle(fits bool) {
 	if h.retried.OutOfMemory() && !h.retryConfirm && !fits {
 		h.addBound(&h.oom, h.retry)
 	}
-	h.retry, h.retried, h.retryConfirm = 0, "", false
+	h.retry, h.retried, h.retryConfirm, h.retryVerify = 0, "", false, false
 }
 
 // addConfirm takes in a confirmation of the largest size that fits. Only failures of the machine leave it open.
@@ -151,16 +172,22 @@ func (h *history) addFit(t Trial) {
 	} else {
 		h.climbs = 0
 	}
-	h.halving = h.halving || h.oom != 0 || h.limit != 0
+	h.halving = h.halving || h.faulted
 	h.misses = 0
 	if measured(t.CapacityBytes) {
 		h.capacity = t.CapacityBytes
 	}
 	h.fitted = append(h.fitted, t)
+	h.doubtHint()
 }
 
 // addBound takes in a size that does not fit, for the reason that bound stands for.
 func (h *history) addBound(bound *int64, n int64) {
+	if h.hinting() {
+		h.missHint(bound, n)
+	} else {
+		h.faulted = true
+	}
 	if p, ok := h.predict(); ok && p >= float64(n) {
 		h.misses++
 	}
@@ -171,11 +198,16 @@ func (h *history) addBound(bound *int64, n int64) {
 
 // again asks for the same size in a new process.
 func (h *history) again(t Trial, doubt string) {
-	h.retry, h.retryConfirm, h.retried, h.doubt = t.N, t.Confirm, t.Outcome, doubt
+	h.retry, h.retryConfirm, h.retryVerify, h.retried, h.doubt = t.N, t.Confirm, t.Verify, t.Outcome, doubt
 }
 
-// abort ends the search with what it has seen so far, unless a later trial shows that it went on.
+// abort ends the search with what it has seen so far, unless a later trial shows that it went on. What a hint has led
+// to ends nothing: the search has not begun.
 func (h *history) abort(t Trial, why string) {
+	if h.hinting() && (slices.Contains(failures, t.Outcome) || t.Outcome == catalogue.OOMSuspect || t.Outcome == catalogue.Skipped) {
+		h.hint.dropped, h.skips = true, 0
+		return
+	}
 	h.ended, h.cause = Aborted, t.Outcome
 	h.reason = fmt.Sprintf("size %d ended as %s: %s", t.N, t.Outcome, why)
 }
@@ -225,11 +257,17 @@ func (h *history) samples() []sample {
 // measured reports whether v is an amount of memory that the fit can use.
 func measured(v *float64) bool { return v != nil && *v > 0 && !math.IsInf(*v, 1) }
 
-// predict gives the size at which the fitted peak reaches the capacity. It needs two measured sizes.
+// predict gives the size at which the fitted peak reaches the capacity. It needs two measured sizes; near a hint one
+// is enough, as memory that grows with N² from nothing gives a size that is rather too low.
 func (h *history) predict() (float64, bool) {
 	s := h.samples()
-	if h.cfg.Mode == Ramp || len(s) < 2 || h.capacity == nil {
+	switch {
+	case h.cfg.Mode == Ramp || h.capacity == nil || len(s) == 0:
 		return 0, false
+	case len(s) == 1:
+		return fit(s, nearShapes).solve(*h.capacity), h.hinted()
+	case len(s) == 2 && h.hinted():
+		return fit(s, nearShapes).solve(*h.capacity), true
 	}
 	return fit(s, memoryShapes).solve(*h.capacity), true
 }

@@ -20,6 +20,8 @@ func drawConfig(t *rapid.T) Config {
 		Tolerance: rapid.SampledFrom([]float64{0, 0.001, 0.01, 0.02, 0.3}).Draw(t, "tolerance"),
 		Confirm:   rapid.IntRange(0, 3).Draw(t, "confirm"),
 		Mode:      rapid.SampledFrom([]Mode{"", Guided, Ramp}).Draw(t, "mode"),
+		Verify:    rapid.IntRange(0, 4).Draw(t, "verify"),
+		Hint:      rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(from, from+100000), rapid.Int64()).Draw(t, "hint"),
 	}
 }
 
@@ -37,7 +39,7 @@ func TestAnyStepFunction(t *testing.T) {
 		all := laws(max(n, 1))
 		capacity := rapid.SampledFrom([]*float64{nil, new(1e9), new(2e9), new(5e8), new(1.0), new(1e30), new(0.0), new(math.NaN()), new(math.Inf(1))}).Draw(t, "capacity")
 		w := edge(n, over, all[rapid.SampledFrom(slices.Sorted(maps.Keys(all))).Draw(t, "law")], capacity)
-		a, trials := w.search(t, cfg, most(g)+cfg.Confirm)
+		a, trials := w.search(t, cfg, mostHinted(g)+cfg.Confirm+cfg.Verify)
 		expect(t, cfg, g, n, over, a)
 		want := cfg.Confirm
 		if n < g.from {
@@ -46,9 +48,13 @@ func TestAnyStepFunction(t *testing.T) {
 		if a.Confirmed != want || a.Confirms != cfg.Confirm {
 			t.Fatalf("%d of %d confirmations, want %d of %d", a.Confirmed, a.Confirms, want, cfg.Confirm)
 		}
-		for _, tr := range trials[len(trials)-want:] {
-			if !tr.Confirm || !tr.Fresh || tr.N != *a.Fits {
-				t.Fatalf("last trials %+v: want %d confirmations of %d in new processes", trials, want, *a.Fits)
+		if a.Verified != a.Verifies || a.Verifies > cfg.Verify {
+			t.Fatalf("%d of %d verified, want at most %d, all of them", a.Verified, a.Verifies, cfg.Verify)
+		}
+		last := trials[len(trials)-want-a.Verifies:]
+		for i, tr := range last {
+			if i < want && (!tr.Confirm || !tr.Fresh || tr.N != *a.Fits) || i >= want && (!tr.Verify || tr.N >= *a.Fits) {
+				t.Fatalf("last trials %+v: want %d confirmations of %d in new processes, then %d sizes below", last, want, *a.Fits, a.Verifies)
 			}
 		}
 	})
@@ -83,14 +89,14 @@ func TestAnyOutcomes(t *testing.T) {
 				tr.CapacityBytes = new(rapid.Float64Range(-1, 100).Draw(t, "capacity"))
 			}
 			return tr
-		}).search(t, cfg, maxSkips*(2*most(g)+2*cfg.Confirm))
+		}).search(t, cfg, maxSkips*(2*mostHinted(g)+2*cfg.Confirm+2*cfg.Verify)*(1+cfg.Verify))
 		for i := range trials {
 			a, errA := Next(cfg, trials[:i])
 			b, errB := Next(cfg, append([]Trial(nil), trials[:i]...))
 			if d := cmp.Diff(a, b); d != "" || errA != nil || errB != nil {
 				t.Fatalf("two replays of %d trials differ: %v %v\n%s", i, errA, errB, d)
 			}
-			if a.N != trials[i].N || a.Confirm != trials[i].Confirm || a.Answer != nil {
+			if a.N != trials[i].N || a.Confirm != trials[i].Confirm || a.Verify != trials[i].Verify || a.Answer != nil {
 				t.Fatalf("replay of %d trials: %+v, but the search went on with %+v", i, a, trials[i])
 			}
 		}

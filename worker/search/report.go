@@ -20,6 +20,7 @@ type Failure struct {
 // Report is what a workload knows of a search beside the answer. Note keeps it up to date.
 type Report struct {
 	Axis   string
+	Hint   int64                  // size at which the search began to look; 0: none
 	Trials []Trial                // all that were made, also one that was cut short
 	Sizes  map[int64]result.Sizes // of the trials that fitted
 	Last   Failure                // of the newest trial that failed
@@ -48,7 +49,8 @@ func (rep *Report) Note(t Trial, f Failure, sizes result.Sizes) {
 func (rep *Report) Fill(r *result.Result, a Answer) {
 	r.MaxFit = &result.MaxFit{
 		Axis: rep.Axis, Fits: a.Fits, OOM: a.OOM, Limit: a.Limit, Above: a.Above, Ended: string(a.Ended),
-		Confirmed: a.Confirmed, Confirms: a.Confirms, PeakBytes: a.PeakBytes, Capacity: a.CapacityBytes, Trials: rep.trials(),
+		Confirmed: a.Confirmed, Confirms: a.Confirms, Verified: a.Verified, Verifies: a.Verifies,
+		PeakBytes: a.PeakBytes, Capacity: a.CapacityBytes, Reserve: a.Reserve, Hint: positive(rep.Hint), Trials: rep.trials(),
 	}
 	if r.Metrics == nil {
 		r.Metrics = map[string]*float64{}
@@ -84,13 +86,16 @@ func warn(r *result.Result, a Answer) {
 	if a.NonMonotone && a.OOM != nil && a.Above != nil {
 		r.Warn(catalogue.NonMonotone, fmt.Sprintf("%d did not fit although %d did", *a.OOM, *a.Above), "")
 	}
+	for _, t := range a.Doubtful {
+		r.Warn(catalogue.Unverified, fmt.Sprintf("%d, below the largest size that fits, ended as %s", t.N, t.Outcome), "run that size by itself")
+	}
 }
 
 // trials are the trials in the form of the file.
 func (rep *Report) trials() []result.Trial {
 	var list []result.Trial
 	for _, t := range rep.Trials {
-		list = append(list, result.Trial{N: t.N, Outcome: t.Outcome, Peak: t.PeakBytes, Seconds: t.Seconds, Fresh: t.Fresh, Confirm: t.Confirm})
+		list = append(list, result.Trial{N: t.N, Outcome: t.Outcome, Peak: t.PeakBytes, Seconds: t.Seconds, Fresh: t.Fresh, Confirm: t.Confirm, Verify: t.Verify})
 	}
 	return list
 }

@@ -51,6 +51,25 @@ func TestReport(t *testing.T) {
 			catalogue.OK, "", noMemory.Evidence, n(20),
 			[]catalogue.Code{catalogue.NonMonotone},
 		},
+		{
+			"a size below that could not be verified",
+			Answer{Fits: n(20), OOM: n(30), Ended: Closed, Verified: 1, Verifies: 2, Reserve: n(10), Doubtful: []Trial{{N: 10, Outcome: catalogue.Timeout, Verify: true}}},
+			noMemory,
+			catalogue.OK, "", noMemory.Evidence, n(20),
+			[]catalogue.Code{catalogue.Unverified},
+		},
+		{
+			"slow from the first size on",
+			Answer{Ended: TimeLimit, Cause: catalogue.Slow, Reason: "steps at size 10 take longer than workload.slow_after"},
+			Failure{catalogue.Slow, "a step took 3 s, more than workload.slow_after (1s)", ""},
+			catalogue.Slow, "a step took 3 s, more than workload.slow_after (1s)", "", nil, nil,
+		},
+		{
+			"slow above a size that fits",
+			Answer{Fits: n(20), Ended: TimeLimit, Cause: catalogue.Slow, Reason: "steps at size 30 take longer than workload.slow_after"},
+			Failure{catalogue.Slow, "a step took 3 s", ""},
+			catalogue.OK, "steps at size 30 take longer than workload.slow_after", "", n(20), nil,
+		},
 		{"aborted", Answer{Fits: n(20), Ended: Aborted, Cause: catalogue.ErrorKernel, Confirmed: 1, Confirms: 1}, broken, catalogue.ErrorKernel, broken.Reason, broken.Evidence, n(20), nil},
 		{
 			"another limit at once",
@@ -63,7 +82,7 @@ func TestReport(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			rep := Report{Axis: "tokens"}
+			rep := Report{Axis: "tokens", Hint: 40}
 			rep.Note(Trial{N: 20, Outcome: ok, PeakBytes: &peak, Seconds: 2, Fresh: true}, Failure{}, result.Sizes{Tokens: n(20), PaddedTokens: n(32), Ranks: 4})
 			if tt.last.Outcome != "" {
 				rep.Note(Trial{N: 30, Outcome: tt.last.Outcome, Seconds: 1, Confirm: true}, tt.last, result.Sizes{Tokens: n(30), Ranks: 4})
@@ -84,6 +103,9 @@ func TestReport(t *testing.T) {
 				t.Errorf("warnings %v, want %v", codes, tt.warnings)
 			}
 			m := r.MaxFit
+			if m.Verified != tt.answer.Verified || m.Verifies != tt.answer.Verifies || m.Reserve != tt.answer.Reserve || *m.Hint != 40 {
+				t.Errorf("verified %d of %d, reserve %v, hint %v", m.Verified, m.Verifies, m.Reserve, m.Hint)
+			}
 			if m.Axis != "tokens" || m.Ended != string(tt.answer.Ended) || m.Fits != tt.answer.Fits || m.PeakBytes != tt.answer.PeakBytes || r.Metrics[catalogue.PeakAllocatedBytes] != tt.answer.PeakBytes {
 				t.Errorf("bracket %+v", m)
 			}

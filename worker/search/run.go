@@ -33,7 +33,7 @@ func Run(ctx context.Context, cfg Config, known []Trial, try func(context.Contex
 		if err != nil {
 			return Answer{}, trials, fmt.Errorf("size %d: %w", step.N, err)
 		}
-		t.N, t.Confirm, t.Fresh = step.N, step.Confirm, t.Fresh || step.Fresh
+		t.N, t.Confirm, t.Verify, t.Fresh = step.N, step.Confirm, step.Verify, t.Fresh || step.Fresh
 		trials = append(trials, t)
 	}
 }

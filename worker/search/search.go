@@ -3,8 +3,8 @@
 // it the trials that are already known, and replaying a history always gives the same decisions.
 //
 // The search fits a + bN + cN² to the measured peaks and tries the size that the fit says is the last to fit. The
-// fit only says where to look: the answer is a bracket between a size that ran and one that ran out of memory,
-// and plain bisection takes over as soon as the fit has been wrong.
+// fit only says where to look, and so does a hint: the answer is a bracket between a size that ran and one that ran
+// out of memory, and plain bisection takes over as soon as the fit has been wrong.
 package search
 
 import (
@@ -30,6 +30,8 @@ type Config struct {
 	Step      int64   // the grid: only multiples of it are tried
 	Tolerance float64 // the bracket is closed when it is this narrow, as a share of its lower end; never below Step
 	Confirm   int     // fresh processes in which the answer has to fit again
+	Verify    int     // sizes below the answer that are tried after it
+	Hint      int64   // size to look at first, such as an earlier answer; 0 or less: none. Ramp takes none
 	Mode      Mode
 	Budget    float64 // seconds that all trials together may take; 0 sets no limit
 }
@@ -43,6 +45,7 @@ type Trial struct {
 	Seconds       float64  // wall time, with the launch if the process was fresh
 	Fresh         bool     // ran in a new process
 	Confirm       bool     // ran to confirm the answer, in a new process
+	Verify        bool     // ran to verify a size below the answer
 }
 
 // Step is what to do next: try the size N, or stop with the Answer.
@@ -51,6 +54,8 @@ type Step struct {
 	Fresh   bool    // start a new process; otherwise the one of the last trial may be used again
 	First   bool    // the very first trial: nothing has been compiled or cached by an earlier one
 	Confirm bool    // a trial of the answer so far in a new process
+	Verify  bool    // a trial of a size below the answer so far
+	Expect  float64 // seconds that the trial may take by what the others took; 0: they do not tell
 	Why     string  // for people: why this size
 	Answer  *Answer // not nil: the search is over and N is not to be tried
 }
@@ -83,6 +88,10 @@ type Answer struct {
 	CapacityBytes *float64          // memory that a rank may use, as last told at Fits; nil: unknown
 	NonMonotone   bool              // OOM did not fit although the larger Above did
 	Above         *int64            // with NonMonotone: the largest size that fitted
+	Verified      int               // sizes below the answer that fitted when they were verified
+	Verifies      int               // ... of so many that were tried for it
+	Doubtful      []Trial           // trials that were to verify a size and ended without a word about memory
+	Reserve       *int64            // largest size, at most Fits, whose fitted peak leaves a twentieth of the capacity free; nil: unknown
 	Reason        string            // for people; empty when Ended says all
 }
 
@@ -99,15 +108,19 @@ func Next(cfg Config, trials []Trial) (Step, error) {
 	switch {
 	case h.ended != "":
 	case h.retry != 0:
-		step.N, step.Fresh, step.Confirm, step.Why = h.retry, true, h.retryConfirm, "once more in a new process: "+h.doubt
+		step.N, step.Fresh, step.Why = h.retry, true, "once more in a new process: "+h.doubt
+		step.Confirm, step.Verify = h.retryConfirm, h.retryVerify
 	default:
 		step.N, step.Why = h.choose()
 	}
-	if step.N == 0 || step.Confirm && !h.affordable(step) {
-		return h.conclude(step), nil
+	switch {
+	case step.N == 0 || step.Confirm && !h.affordable(step):
+		step = h.conclude(Step{First: step.First, Fresh: step.First || !trials[len(trials)-1].Outcome.Fits()})
+	case !h.affordable(step):
+		step = h.outOfTime(step)
 	}
-	if !h.affordable(step) {
-		return h.outOfTime(step), nil
+	if step.Answer == nil {
+		step.Expect = h.expect(step)
 	}
 	return step, nil
 }
@@ -132,6 +145,8 @@ func (c Config) grid() (grid, error) {
 		return grid{}, fmt.Errorf("tolerance %v: needs a share from 0 to below 1", c.Tolerance)
 	case c.Confirm < 0:
 		return grid{}, fmt.Errorf("confirm %d: needs at least 0", c.Confirm)
+	case c.Verify < 0:
+		return grid{}, fmt.Errorf("verify %d: needs at least 0", c.Verify)
 	case !(c.Budget >= 0):
 		return grid{}, fmt.Errorf("budget %v seconds: needs at least 0", c.Budget)
 	case c.Mode != "" && c.Mode != Guided && c.Mode != Ramp:

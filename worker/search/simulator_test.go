@@ -63,23 +63,19 @@ func p95(v []int) float64 {
 	return float64(slices.Sorted(slices.Values(v))[len(v)*95/100])
 }
 
-// simulate makes n searches and counts their trials before confirmation.
-func simulate(t testing.TB, cfg Config, sigma float64, n int, seed uint64) cost {
+// simulate makes n searches and counts their trials. hint, if there is one, makes the hint of each search out of the
+// answer that it gives without one.
+func simulate(t testing.TB, cfg Config, sigma float64, n int, seed uint64, hint func(int64) int64) cost {
 	t.Helper()
 	var c cost
 	r := rand.New(rand.NewPCG(seed, 1))
 	for range n {
 		m := drawMemory(r, sigma)
-		var trials []Trial
-		for {
-			s, err := Next(cfg, trials)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if s.Answer != nil {
-				break
-			}
-			trials = append(trials, m.try(s))
+		a, trials := m.search(t, cfg)
+		if hint != nil {
+			hinted := cfg
+			hinted.Hint = hint(*a.Fits)
+			_, trials = m.search(t, hinted)
 		}
 		var failed int
 		for _, tr := range trials {
@@ -90,6 +86,59 @@ func simulate(t testing.TB, cfg Config, sigma float64, n int, seed uint64) cost 
 		c.trials, c.failed = append(c.trials, len(trials)), append(c.failed, failed)
 	}
 	return c
+}
+
+// search carries out a search on the simulated model.
+func (m memory) search(t testing.TB, cfg Config) (Answer, []Trial) {
+	t.Helper()
+	var trials []Trial
+	for {
+		s, err := Next(cfg, trials)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Answer != nil {
+			return *s.Answer, trials
+		}
+		trials = append(trials, m.try(s))
+	}
+}
+
+// hints are the hints of the benchmark: what a search is told when its answer is n.
+var hints = []struct {
+	name string
+	of   func(n int64) int64
+}{
+	{"none", nil},
+	{"right", func(n int64) int64 { return n }},
+	{"10%-low", func(n int64) int64 { return n * 10 / 11 }},
+	{"10%-high", func(n int64) int64 { return n * 11 / 10 }},
+	{"2x-low", func(n int64) int64 { return n / 2 }},
+	{"2x-high", func(n int64) int64 { return 2 * n }},
+	{"above-to", func(int64) int64 { return 1 << 40 }},
+	{"below-from", func(int64) int64 { return 1 }},
+}
+
+// BenchmarkHint counts the trials of simulated searches with a hint, before confirmation and verification, as
+// BenchmarkSearch does.
+func BenchmarkHint(b *testing.B) {
+	const searches = 2000
+	for _, sigma := range []float64{0, 0.005} {
+		for _, h := range hints {
+			b.Run(fmt.Sprintf("sigma=%g%%/hint=%s", sigma*100, h.name), func(b *testing.B) {
+				cfg := Config{From: 512, To: 65536, Step: 64, Tolerance: 0.01}
+				var c cost
+				for b.Loop() {
+					c = simulate(b, cfg, sigma, searches, 20, h.of)
+				}
+				b.ReportMetric(mean(c.trials), "trials/search")
+				b.ReportMetric(p95(c.trials), "p95-trials")
+				b.ReportMetric(float64(slices.Max(c.trials)), "max-trials")
+				b.ReportMetric(mean(c.failed), "failed/search")
+				b.ReportMetric(0, "ns/op")
+			})
+		}
+	}
 }
 
 // BenchmarkSearch counts the trials of simulated searches before confirmation: models of 80 GiB whose answers are
@@ -109,7 +158,7 @@ func BenchmarkSearch(b *testing.B) {
 				cfg := Config{From: 512, To: 65536, Step: 64, Tolerance: k.tolerance, Mode: k.mode}
 				var c cost
 				for b.Loop() {
-					c = simulate(b, cfg, sigma, searches, 20)
+					c = simulate(b, cfg, sigma, searches, 20, nil)
 				}
 				b.ReportMetric(mean(c.trials), "trials/search")
 				b.ReportMetric(p95(c.trials), "p95-trials")

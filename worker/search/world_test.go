@@ -26,13 +26,19 @@ func (w world) search(t fataler, cfg Config, most int) (Answer, []Trial) {
 	if err != nil {
 		t.Fatalf("config: %v", err)
 	}
-	reach := max(4*g.from, g.from+maxSkips*g.step) // no step goes further than twice what has fitted
+	reach := max(4*g.from, g.from+maxSkips*g.step) // no step goes further than twice what has fitted, or to the hint
+	if cfg.Mode != Ramp {
+		reach = max(reach, min(cfg.Hint, g.to)+maxSkips*g.step)
+	}
 	answer, trials, err := Run(context.Background(), cfg, nil, func(_ context.Context, s Step) (Trial, error) {
 		if s.N > reach {
 			t.Fatalf("size %d is tried although no more than half of %d has fitted", s.N, reach)
 		}
 		if s.N < g.from || s.N > g.to || s.N%g.step != 0 {
 			t.Fatalf("size %d is not on the grid %+v", s.N, g)
+		}
+		if s.Verify && (s.Confirm || s.N <= g.from) || !(s.Expect >= 0) {
+			t.Fatalf("step %+v: a verification is of a size in between, and an expectation is a time", s)
 		}
 		if s.Why == "" || s.Answer != nil {
 			t.Fatalf("step %+v: needs a reason and no answer", s)
@@ -116,6 +122,10 @@ func (e evidence) bracket(a Answer) string {
 		return "non-monotone without the numbers"
 	case a.Confirmed > 0 && a.Confirmed > e.fitted[*a.Fits]-1:
 		return "more confirmations than runs"
+	case a.Verified > a.Verifies || a.Verifies > e.cfg.Verify || a.Verifies-a.Verified < len(a.Doubtful):
+		return "the verifications do not add up"
+	case a.Reserve != nil && (a.Fits == nil || *a.Reserve > *a.Fits || *a.Reserve%e.step != 0 || *a.Reserve < e.from):
+		return "the reserve is no size of the grid below Fits"
 	}
 	return ""
 }
@@ -234,6 +244,9 @@ func most(g grid) int {
 	return 8 + 3*int(math.Ceil(math.Log2(float64(g.to/g.step)+2)))
 }
 
+// mostHinted is the bound with a hint: it costs the sizes that are tried for it, and the doubts about them.
+func mostHinted(g grid) int { return most(g) + 2*len(hintSizes) }
+
 func TestExhaustive(t *testing.T) {
 	t.Parallel()
 	for _, g := range []struct{ step, every int64 }{{1, 997}, {64, 1}, {96, 1}} {
@@ -292,12 +305,12 @@ func TestSearchCost(t *testing.T) {
 	t.Parallel()
 	// 2,000 searches from a fixed key: a count that never changes, not a time.
 	cfg := Config{From: 512, To: 65536, Step: 64, Tolerance: 0.01}
-	c := simulate(t, cfg, 0.005, 2000, 20)
+	c := simulate(t, cfg, 0.005, 2000, 20, nil)
 	if m := mean(c.trials); m > 9 {
 		t.Errorf("%.2f trials a search before confirmation at sigma 0.5 %%, want at most 9", m)
 	}
 	cfg.Mode, cfg.Tolerance = Ramp, 0
-	if m := mean(simulate(t, cfg, 0.005, 2000, 20).trials); math.Abs(m-13.2) > 0.3 {
+	if m := mean(simulate(t, cfg, 0.005, 2000, 20, nil).trials); math.Abs(m-13.2) > 0.3 {
 		t.Errorf("%.2f trials a search by ramp and bisection, want about 13.2: the simulator has changed", m)
 	}
 }
