@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,7 +29,7 @@ func (w *worker) blank(pair plan.Pair) *result.Result {
 		Schema: result.Schema, Plan: p.Digest, Key: key, Run: w.cfg.Run.Name(),
 		Point: pair.ID, Case: pair.Case, Repeat: pair.Repeat, Attempt: w.cfg.Attempt, Restart: w.cfg.Alloc.Restart,
 		Array: w.cfg.Array, Task: w.cfg.Index, Metrics: map[string]*float64{}, Warnings: []result.Warning{},
-		Provenance: maps.Clone(w.facts), Started: now, Ended: now,
+		Provenance: w.record.New(pair), Started: now, Ended: now,
 	}
 	for _, param := range p.Params(pair.Point) {
 		r.Params = append(r.Params, result.Param(param))
@@ -112,9 +111,29 @@ func (w *worker) setupFailed(todo []plan.Pair, where string) error {
 	return nil
 }
 
+// StartedAgain begins the reason of a result that givenUp left, which says nothing about the node where it was written.
+const StartedAgain = "started again"
+
+// givenUp leaves a result for every pair of a task that the scheduler has started again more often than the spec allows:
+// it would go on doing so for as long as the nodes fail.
+func (w *worker) givenUp(todo []plan.Pair, limit int) error {
+	for _, pair := range todo {
+		r := w.blank(pair)
+		r.Outcome = catalogue.Infra
+		r.Reason = fmt.Sprintf(StartedAgain+" %d times after a node failure or a preemption; retry.max is %d", w.cfg.Alloc.Restart, limit)
+		if err := w.write(r, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // write puts a result into the run folder, then its samples: the result must not wait for them.
 func (w *worker) write(r *result.Result, samples []result.Sample) error {
 	dir := w.cfg.Run.ResultsDir()
+	if err := w.record.Settle(r); err != nil {
+		w.log.Error("the provenance is not whole", "error", err.Error()) // the result is worth more
+	}
 	err := result.Write(dir, r)
 	if errors.Is(err, fs.ErrExist) {
 		w.log.Warn("a good result of this attempt is there already", "point", r.Point, "repeat", r.Repeat, "outcome", r.Outcome)

@@ -14,6 +14,7 @@ import (
 
 	"cpbench/plan"
 	"cpbench/plan/folder"
+	"cpbench/worker/provenance"
 	"cpbench/worker/result"
 )
 
@@ -58,6 +59,9 @@ func Run(ctx context.Context, cfg Config) error {
 	if len(todo) == 0 {
 		return nil
 	}
+	if retry := cfg.Run.Plan.Spec.Retry; retry.Requeues() && cfg.Alloc.Restart > retry.Max {
+		return w.givenUp(todo, retry.Max)
+	}
 	return w.carryOut(ctx, todo)
 }
 
@@ -69,7 +73,7 @@ type worker struct {
 	logDir string
 	events *os.File
 	log    *slog.Logger
-	facts  map[string]string // provenance, the same for all results of the task
+	record *provenance.Record // the conditions of the measurement
 
 	brackets map[string]*result.MaxFit // what searches have found, by the id of their point
 }
@@ -103,7 +107,7 @@ func open(cfg Config) (*worker, error) {
 	w.log = slog.New(slog.NewJSONHandler(w.events, nil))
 	w.log.Info("start", "job", cfg.Alloc.Job, "node", host, "pid", os.Getpid(), "array", cfg.Array, "task", cfg.Index,
 		"attempt", cfg.Attempt, "restart", cfg.Alloc.Restart)
-	w.facts = provenance(cfg)
+	w.record = w.gather()
 	return w, nil
 }
 

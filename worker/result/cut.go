@@ -85,6 +85,10 @@ func (r *Result) clean() []string {
 		facts[k] = head(v, maxFact)
 	}
 	r.Provenance = facts
+	r.Missing = slices.Clone(r.Missing)
+	for i := range r.Missing {
+		r.Missing[i].Reason = head(r.Missing[i].Reason, maxFact)
+	}
 	return done
 }
 
@@ -99,7 +103,7 @@ type cut struct {
 
 // cuts lists the ways to make r shorter, the least harmful first: what goes first is found elsewhere too.
 func (r *Result) cuts() []cut {
-	evidence, warnings, extra, unknown, facts := r.Evidence, r.Warnings, r.Extra, r.Unknown, r.Provenance
+	evidence, warnings, extra, unknown, facts, missing := r.Evidence, r.Warnings, r.Extra, r.Unknown, r.Provenance, r.Missing
 	list := []cut{{len(evidence), 256, func(k int) { r.Evidence = tail(evidence, k) }, evidenceNote}}
 	if s := r.Steps; s != nil && len(s.Seconds) > 16 {
 		all, c := s.Seconds, *s
@@ -124,6 +128,12 @@ func (r *Result) cuts() []cut {
 				r.Unknown = unknown
 			}
 		}, "fields of another version left out"},
+		cut{maxFact, 16, func(k int) {
+			r.Missing = slices.Clone(missing)
+			for i := range r.Missing {
+				r.Missing[i].Reason = head(missing[i].Reason, k)
+			}
+		}, "reasons of missing facts cut"},
 		cut{maxFact, 16, func(k int) {
 			for name, v := range facts {
 				r.Provenance[name] = head(v, k)

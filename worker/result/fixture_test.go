@@ -32,12 +32,13 @@ func full() *Result {
 		},
 		MaxFit: &MaxFit{
 			Axis: "tokens", Fits: ptr[int64](352), OOM: ptr[int64](368), Limit: ptr[int64](512), Above: ptr[int64](400), Ended: "closed", Confirmed: 1, Confirms: 1,
-			PeakBytes: ptr(7.6e6), Capacity: ptr(8e6),
-			Trials: []Trial{{N: 368, Outcome: catalogue.OOMDevice, Peak: ptr(8e6), Seconds: 1.5, Fresh: true, Confirm: true}},
+			Verified: 1, Verifies: 2, PeakBytes: ptr(7.6e6), Capacity: ptr(8e6), Reserve: ptr[int64](336), Hint: ptr[int64](344),
+			Trials: []Trial{{N: 368, Outcome: catalogue.OOMDevice, Peak: ptr(8e6), Seconds: 1.5, Fresh: true, Confirm: true, Verify: true}},
 		},
 		Sizes:      Sizes{Tokens: ptr[int64](350), PaddedTokens: ptr[int64](352), Atoms: ptr[int64](2816), MSA: ptr[int64](64), Ranks: 4, Topology: "2d"},
 		Warnings:   []Warning{{catalogue.Unsteady, "step times had not settled", "raise warmup"}},
 		Provenance: map[string]string{"host": "n1", "go": "go1.26"},
+		Missing:    []Missing{{[]string{"governor", "load"}, "/proc is not there"}},
 		Started:    time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC), Ended: time.Date(2026, 1, 2, 3, 5, 5, 0, time.UTC),
 		Unknown: map[string]json.RawMessage{"later": json.RawMessage(`{"a":[1,2]}`)},
 	}

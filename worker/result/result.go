@@ -41,7 +41,8 @@ type Result struct {
 	Sizes   Sizes               `json:"sizes"`             // what really ran
 
 	Warnings   []Warning         `json:"warnings"`   // an empty list is written, not left out
-	Provenance map[string]string `json:"provenance"` // gathered facts; see worker/meta.go
+	Provenance map[string]string `json:"provenance"` // the brief facts of the catalogue; all others stand in Facts
+	Missing    []Missing         `json:"missing"`    // facts that are needed and could not be had; null: nobody has looked
 	Started    time.Time         `json:"started"`
 	Ended      time.Time         `json:"ended"`
 
@@ -103,8 +104,12 @@ type MaxFit struct {
 	Ended     string   `json:"ended"`
 	Confirmed int      `json:"confirmed"` // fresh processes in which Fits ran again
 	Confirms  int      `json:"confirms"`  // ... of so many
+	Verified  int      `json:"verified"`  // sizes below Fits that fitted when they were tried after it
+	Verifies  int      `json:"verifies"`  // ... of so many
 	PeakBytes *float64 `json:"peak_bytes"`
 	Capacity  *float64 `json:"capacity_bytes"`
+	Reserve   *int64   `json:"reserve_fits,omitempty"` // largest size whose fitted peak leaves 5 % of the capacity free; not tried itself
+	Hint      *int64   `json:"hint,omitempty"`         // size at which the search began to look
 	Trials    []Trial  `json:"trials"`
 }
 
@@ -116,6 +121,7 @@ type Trial struct {
 	Seconds float64           `json:"seconds"`
 	Fresh   bool              `json:"fresh,omitempty"`   // ran in a new process
 	Confirm bool              `json:"confirm,omitempty"` // ran to confirm the answer
+	Verify  bool              `json:"verify,omitempty"`  // ran to verify a size below the answer
 }
 
 // Warning is a doubt as data.
@@ -123,6 +129,13 @@ type Warning struct {
 	Code catalogue.Code `json:"code"`
 	Text string         `json:"text"`
 	Hint string         `json:"hint,omitempty"`
+}
+
+// Missing says why facts of the provenance that a publication needs are not known. What does not apply is not missing:
+// it has the value catalogue.NotApplicable.
+type Missing struct {
+	Keys   []string `json:"keys"` // of the catalogue's facts, sorted
+	Reason string   `json:"reason"`
 }
 
 // Warn adds a warning once.
