@@ -8,6 +8,16 @@ import _ "embed" // the files below
 //go:embed job.sbatch.tmpl
 var JobScript string
 
+// Setup defines the template "setup" of the other scripts: the site's set-up lines, each checked.
+//
+//go:embed setup.sbatch.tmpl
+var Setup string
+
+// ProbeScript is the template of the batch script by which cpbench doctor looks at a compute node.
+//
+//go:embed probe.sbatch.tmpl
+var ProbeScript string
+
 // StarterModel is the sweep that `cpbench init` writes.
 //
 //go:embed starter-model.yaml
@@ -17,3 +27,8 @@ var StarterModel string
 //
 //go:embed python/cpbench_torch.py
 var CpbenchTorch []byte
+
+// CollectScript is the template of the batch script that collects a run.
+//
+//go:embed collect.sbatch.tmpl
+var CollectScript string

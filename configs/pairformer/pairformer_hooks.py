@@ -18,6 +18,9 @@ BLOCKS = cpbench_torch.option("blocks", 1)
 cpbench_torch.declare(
     "model", "pairformer channels=%d heads=%d blocks=%d" % (CHANNELS, HEADS, BLOCKS)
 )
+cpbench_torch.declare("weights", "random")
+cpbench_torch.declare("checkpointing", "no")
+cpbench_torch.declare("offload", "no")
 
 
 class Model(NamedTuple):

@@ -30,6 +30,10 @@ Optional functions:
         returns False or raises WrongOutput(reason) if the output of run_step is wrong. Without it
         every number in the tensors of the output has to be finite. Runs after each step, outside
         of its time and of the memory peaks
+    compiled
+        True, or a function that returns it, if the model is compiled for the sizes that it meets:
+        then a search starts new processes for each size. What torch.compile has returned from
+        build_model is recognised without it
 
 What this module offers to them:
 
@@ -48,7 +52,7 @@ What this module offers to them:
                        name_seconds. "exchange" is for communication, for the table's readout
     declare(name, v)   while being imported only: a text that goes into every result, such as the
                        commit of the model or the compile mode
-    alive()            a sign of life; call it between the parts of a build of minutes
+    alive()            a sign of life at once, beside those that this module gives by itself
     Skip, WrongOutput  exceptions: this size is illegal for the mesh; the output is wrong
 
 The mesh is torch's DeviceMesh where torch has init_device_mesh (2.2), else a stand-in. Both have
@@ -78,8 +82,10 @@ What is measured, and how:
 - An exception ends the process at once (os._exit), after one line to the worker: `oom`, or `error`
   with a class where the text shows one. Nothing is caught and carried on, and no collective is
   entered again.
-- `alive` is said between steps and by alive() only: a thread that ticks while the device hangs
-  would be a lie.
+- A thread says `alive` every few seconds, and where the main thread stands: the innermost frame,
+  and the innermost one of your module. It proves no more than that the process lives and the
+  interpreter runs; that a step never ends is for the worker to find. An extension that holds the
+  interpreter's lock for longer than workload.heartbeat looks like a rank that hangs.
 - Settings such as TF32 are told before the model is built: set them while being imported.
 
 Exit codes: 0 after stop, 1 error, 2 wrong arguments or environment, 3 the worker went away,
@@ -113,7 +119,7 @@ import torch.distributed as dist
 PROTOCOL = 1
 DONE, FAILED, USAGE, LOST, OUT_OF_MEMORY = 0, 1, 2, 3, 12  # exit codes
 
-ALIVE_EVERY = 5.0  # seconds between two signs of life
+ALIVE_EVERY = 5.0  # seconds between two signs of life, if the worker asks for no more
 TEXT_LIMIT = 2000  # characters of an explanation; the worker keeps fewer
 CHECK_CHUNK = 1 << 22  # numbers looked at together, so that the check needs hardly any memory
 
@@ -138,7 +144,7 @@ class Usage(Exception):
 _given: Dict[str, str] = {}  # key=value of the command line
 _asked: Dict[str, bool] = {}  # options and "dtype", once somebody asked
 _declared: Dict[str, str] = {}
-_link: Optional["Link"] = None
+_pulse: Optional["Pulse"] = None  # from start on
 
 
 _TRUTH = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
@@ -212,9 +218,9 @@ def declare(name: str, value: Any) -> None:
 
 
 def alive() -> None:
-    """Gives a sign of life, if the last one is some seconds ago."""
-    if _link is not None and time.monotonic() - _link.last > ALIVE_EVERY:
-        _link.say("alive")
+    """Gives a sign of life now."""
+    if _pulse is not None:
+        _pulse.sign()
 
 
 class Figures:
@@ -266,7 +272,6 @@ class Link:
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
-        self.last = time.monotonic()
         self.inbox: "queue.Queue[Dict[str, Any]]" = queue.Queue()
         self.lock = threading.Lock()
         self.socket = socket.create_connection((host.strip("[]"), int(port)), timeout=60)
@@ -292,7 +297,46 @@ class Link:
         line = json.dumps(dict(type=kind, **fields), allow_nan=False).encode() + b"\n"
         with self.lock:
             self.socket.sendall(line)
-        self.last = time.monotonic()
+
+
+class Pulse:
+    """Gives signs of life beside the work."""
+
+    def __init__(self, link: Link, module: Any, every: float) -> None:
+        self.link = link
+        self.main = threading.main_thread().ident
+        self.file = getattr(module, "__file__", None)
+        self.done: Optional[int] = None  # steps of the current request
+        self.every = every
+        threading.Thread(target=self._beat, daemon=True).start()
+
+    def _beat(self) -> None:
+        with contextlib.suppress(OSError):  # the reader, too, sees the worker go
+            while True:
+                with contextlib.suppress(MemoryError):  # of which the main thread tells
+                    self.sign()
+                time.sleep(self.every)
+
+    def sign(self) -> None:
+        self.link.say("alive", where=whereabouts(self.main, self.file), done=self.done)
+
+
+def whereabouts(thread: Optional[int], file: Optional[str]) -> str:
+    """Returns where a thread stands: its innermost frame, and behind it the innermost one of the
+    user's file, or of this one where that is not on the stack."""
+    frame = sys._current_frames().get(thread or 0)
+    if frame is None:
+        return ""
+    places = []
+    wanted = {f.f_code.co_filename for f, _ in traceback.walk_stack(frame)} & {file}
+    for outer, line in traceback.walk_stack(frame):
+        code = outer.f_code
+        if not places or code.co_filename in (wanted or {__file__}):
+            name = os.path.basename(code.co_filename)
+            places.append("%s:%d %s" % (name, line, code.co_name))
+        if code.co_filename in (wanted or {__file__}):
+            break
+    return ", ".join(places)
 
 
 def leave(code: int) -> None:
@@ -596,11 +640,19 @@ def versions(device: torch.device) -> Dict[str, str]:
             found["cudnn"] = str(torch.backends.cudnn.version())
         with contextlib.suppress(Exception):
             found["nccl"] = ".".join(str(n) for n in torch.cuda.nccl.version())
-        with contextlib.suppress(Exception):
-            from importlib import metadata
-
-            found["triton"] = metadata.version("triton")
+        found["triton"] = installed("triton", "pytorch-triton")
+        found["flash_attention"] = installed("flash-attn", "flash-attn-3")
     return found
+
+
+def installed(*packages: str) -> str:
+    """Returns the version of the first of these packages that is there."""
+    from importlib import metadata
+
+    for name in packages:
+        with contextlib.suppress(Exception):
+            return metadata.version(name)
+    return "not installed"
 
 
 def allocator(device: torch.device) -> str:
@@ -627,6 +679,9 @@ def settings(device: torch.device) -> Dict[str, str]:
         "deterministic": torch.are_deterministic_algorithms_enabled,
         "matmul_precision": torch.get_float32_matmul_precision,
         "threads": torch.get_num_threads,
+        "seed": lambda: _given.get("seed", "1"),
+        "autocast": lambda: "on" if torch.is_autocast_enabled() else "off outside of the steps",
+        "attention": attention,
         "memory_source": lambda: "allocator" if device.type == "cuda" else "resident set",
     }
     if device.type == "cuda":
@@ -643,6 +698,44 @@ def settings(device: torch.device) -> Dict[str, str]:
         with contextlib.suppress(Exception):
             found[name] = str(read())
     return found
+
+
+def attention() -> str:
+    """Returns the backends that scaled_dot_product_attention may choose from."""
+    backends = {"flash": "flash", "memory-efficient": "mem_efficient", "math": "math", "cudnn": "cudnn"}
+    found = []
+    for name, reader in backends.items():
+        allowed = getattr(torch.backends.cuda, reader + "_sdp_enabled", None)
+        if allowed is not None and allowed():
+            found.append(name)
+    return "sdpa may use " + ", ".join(found) if found else "none of sdpa"
+
+
+def compile_mode(model: Any) -> str:
+    """Says whether torch.compile is at work in a built model: on it, on a part of it, or nowhere
+    that can be seen."""
+    if os.environ.get("TORCH_COMPILE_DISABLE", "0") == "1":
+        return "disabled by TORCH_COMPILE_DISABLE"
+    modules: List[Any] = []
+    for value in model if isinstance(model, (tuple, list)) else [model]:
+        if isinstance(value, torch.nn.Module):
+            modules.extend(value.modules())
+    for module in modules:
+        if type(module).__name__ == "OptimizedModule":
+            return "yes"
+        if getattr(module, "_compiled_call_impl", None) is not None:
+            return "yes"
+    return "no" if modules else "unknown"
+
+
+def built_settings(model: Any, before: Dict[str, str], device: torch.device) -> Dict[str, str]:
+    """Returns the settings that building the model has changed, or that only show in a built
+    model. What the hooks have declared stands."""
+    found = {n: v for n, v in settings(device).items() if before.get(n) != v}
+    mode = compile_mode(model)
+    if mode != "unknown":
+        found["compile"] = mode
+    return {n: v for n, v in found.items() if n not in _declared}
 
 
 def describe_device(device: torch.device, total: Optional[int]) -> Dict[str, Any]:
@@ -1062,11 +1155,14 @@ class Rank:
         self.hooks = load_hooks(hooks)
 
     def start(self, message: Dict[str, Any]) -> None:
+        global _pulse
         self.where = "build"
         mode = message.get("mode", "")
         if mode not in ("inference", "training"):
             raise Usage("mode %r: want inference or training" % mode)
         job.update(mode=mode, dtype=message.get("dtype", ""), topology=message.get("topology", ""))
+        every = min(ALIVE_EVERY, message.get("alive_seconds") or ALIVE_EVERY)
+        _pulse = Pulse(self.link, self.hooks, every)
         before = settings(self.device)
         join_ranks(self.place, self.device)
         self.mesh = build_mesh(self.device, job["topology"], self.place.rank, self.place.world)
@@ -1078,13 +1174,16 @@ class Rank:
         if isinstance(self.model, torch.nn.Module):
             self.model.train(mode == "training")
         self.synchronize()
-        for name, value in settings(self.device).items():
-            if before.get(name) != value and name in before:
-                sys.stderr.write(
-                    "cpbench_torch: %s became %s in build_model, after it was told: "
-                    "set it when the hooks are imported\n" % (name, value)
-                )
-        self.link.say("ready")
+        told: Dict[str, Any] = {"settings": built_settings(self.model, before, self.device)}
+        if self.compiled():
+            told["compiled"] = True
+            if "compile" not in _declared:
+                told["settings"]["compile"] = "yes"
+        self.link.say("ready", **told)
+
+    def compiled(self) -> bool:
+        told = getattr(self.hooks, "compiled", False)
+        return bool(told() if callable(told) else told) or compile_mode(self.model) == "yes"
 
     def prepare(self, params: Dict[str, Any]) -> None:
         self.where = "prepare"
@@ -1127,6 +1226,7 @@ class Rank:
             if not self.fresh:
                 self.drop()
                 self.build()
+            self.count(len(times))
             seconds, device_seconds, output = self.one()
             times.append(seconds)
             device_times += device_seconds
@@ -1135,9 +1235,13 @@ class Rank:
             sound = good if sound is None else sound and good is not False
             del output
             self.memory.rewind()  # what the check needed is not the model's
-            alive()
         self.prove()
+        self.count(None)  # before the answer: a later sign would speak of the next request
         self.tell(times, device_times, sound)
+
+    def count(self, done: Optional[int]) -> None:
+        if _pulse is not None:
+            _pulse.done = done
 
     def tell(self, times: List[float], device_times: List[float], sound: Optional[bool]) -> None:
         told = _figures.take(len(times))
@@ -1246,7 +1350,6 @@ def whole(params: Dict[str, Any], name: str) -> Optional[int]:
 
 
 def main(args: Sequence[str]) -> int:
-    global _link
     if not args or args[0] in ("-h", "--help"):
         print(__doc__)
         return DONE if args else USAGE
@@ -1263,11 +1366,11 @@ def main(args: Sequence[str]) -> int:
         on_cpu = _given.get("device") == "cpu" or not torch.cuda.is_available()
         if on_cpu and "memory" in _given:
             strict_malloc()
-        _link = Link(os.environ["CPBENCH_CONNECT"])
+        link = Link(os.environ["CPBENCH_CONNECT"])
     except (Usage, OSError) as error:
         sys.stderr.write("cpbench_torch: error: %s\n" % error)
         return USAGE
-    return Rank(_link, place).serve(args[0])
+    return Rank(link, place).serve(args[0])
 
 
 if __name__ == "__main__":

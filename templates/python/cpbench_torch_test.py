@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import sys
+import threading
 import time
 import types
 import unittest
@@ -360,6 +361,62 @@ class FiguresOfAStep(unittest.TestCase):
         self.assertGreater(figure["value"], 0.009)
 
 
+class Pulses(unittest.TestCase):
+    def test_whereabouts(self) -> None:
+        """The innermost frame, and behind it the innermost one of the user's file."""
+        reached, go_on = threading.Event(), threading.Event()
+
+        def run_step() -> None:
+            reached.set()
+            go_on.wait()
+
+        thread = threading.Thread(target=run_step)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(go_on.set)
+        reached.wait()
+        inner = r"threading\.py:\d+ wait"
+        for file, want in {
+            __file__: inner + r", cpbench_torch_test\.py:\d+ run_step$",
+            "/no/such/hooks.py": inner + "$",
+            None: inner + "$",
+        }.items():
+            self.assertRegex(ct.whereabouts(thread.ident, file), want)
+        self.assertEqual(ct.whereabouts(None, __file__), "")
+
+    def test_signs(self) -> None:
+        told: List[Dict[str, Any]] = []
+        enough = threading.Event()
+
+        class Line:
+            def say(self, kind: str, **fields: Any) -> None:
+                told.append(dict(fields, type=kind))
+                if len(told) == 1:
+                    raise MemoryError
+                if len(told) > 2:
+                    enough.set()
+                    raise OSError("the worker went away")
+
+        pulse = ct.Pulse(Line(), sys.modules[__name__], 0.001)  # type: ignore[arg-type]
+        pulse.done = 3
+        enough.wait()
+        self.assertEqual([m["type"] for m in told], ["alive"] * 3)
+        self.assertEqual(told[-1]["done"], 3)
+        self.assertIn("cpbench_torch_test.py", told[-1]["where"])
+
+    def test_a_compiled_model_is_told(self) -> None:
+        rank = ct.Rank.__new__(ct.Rank)
+        rank.model = None
+        for module, want in [
+            (types.SimpleNamespace(), False),
+            (types.SimpleNamespace(compiled=True), True),
+            (types.SimpleNamespace(compiled=lambda: True), True),
+            (types.SimpleNamespace(compiled=lambda: False), False),
+        ]:
+            rank.hooks = module
+            self.assertEqual(rank.compiled(), want)
+
+
 class Settings(unittest.TestCase):
     def test_no_secret_is_told(self) -> None:
         secret = {"NCCL_API_TOKEN": "s3cret", "AWS_SECRET": "s3cret", "NCCL_DEBUG": "WARN"}
@@ -368,6 +425,28 @@ class Settings(unittest.TestCase):
         self.assertEqual(told["NCCL_DEBUG"], "WARN")
         self.assertNotIn("s3cret", " ".join(told.values()))
         self.assertEqual((told["allocator"], told["matmul_precision"]), ("malloc", "highest"))
+
+    def test_what_a_built_model_shows(self) -> None:
+        cpu = torch.device("cpu")
+        before = ct.settings(cpu)
+        before["deterministic"], before["threads"] = "another", "another"
+        net = torch.nn.Sequential(torch.nn.Linear(1, 1))
+        with mock.patch.dict(ct._declared, {"threads": "as declared"}, clear=True):
+            told = ct.built_settings((net, None), before, cpu)
+        self.assertEqual(told, {"deterministic": "False", "compile": "no"})
+
+        class OptimizedModule(torch.nn.Module):  # as torch.compile names its own
+            pass
+
+        compiled = torch.nn.Sequential(OptimizedModule())
+        self.assertEqual([ct.compile_mode(m) for m in (compiled, [compiled], object())], ["yes", "yes", "unknown"])
+        with mock.patch.dict(os.environ, {"TORCH_COMPILE_DISABLE": "1"}):
+            self.assertEqual(ct.compile_mode(compiled), "disabled by TORCH_COMPILE_DISABLE")
+
+    def test_versions(self) -> None:
+        self.assertEqual(ct.installed("no-such-package", "nor-this"), "not installed")
+        self.assertRegex(ct.installed("numpy"), r"^\d")
+        self.assertIn("seed", ct.settings(torch.device("cpu")))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import (
 
 	"cpbench/plan/catalogue"
 	"cpbench/worker"
+	"cpbench/worker/node"
 	"cpbench/worker/result"
 )
 
@@ -87,7 +88,7 @@ func TestEndings(t *testing.T) {
 // The kernel's counter makes a killed process an out-of-memory of the host; other failures stay what they are.
 func TestWitnessOfAKill(t *testing.T) {
 	t.Parallel()
-	f := finish{kills: 1, counted: true, where: "/sys/fs/cgroup/memory.events", missing: "no file"}
+	f := finish{kills: node.Killed{N: 1, Where: "/sys/fs/cgroup/memory.events"}, missing: "no file"}
 	for name, tt := range map[string]struct {
 		text string
 		want catalogue.Outcome
@@ -101,12 +102,12 @@ func TestWitnessOfAKill(t *testing.T) {
 			t.Errorf("%s: %+v", name, end)
 		}
 	}
-	f.kills, f.text = 0, "exitcode : -9"
+	f.kills, f.text = node.Killed{}, "exitcode : -9"
 	if end := f.judge(); end.Outcome != catalogue.Error {
 		t.Errorf("without a kill: %+v", end)
 	}
 	r := &result.Result{}
-	finish{kills: 2, counted: true}.doubts(r)
+	finish{kills: node.Killed{N: 2}}.doubts(r)
 	if !warned(r, catalogue.MemoryPressure) {
 		t.Error("no warning about a good run in which a process was killed")
 	}
@@ -131,7 +132,9 @@ func TestKilledByTheKernel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	open.(*session).root = root
+	s := open.(*session)
+	s.nodes.Close()
+	s.nodes = node.Open(node.Config{Self: node.Options{Root: root}, Log: st.job.Log})
 	r := &result.Result{}
 	open.Run(t.Context(), st.task.Pairs[0], r)
 	want := "the program was ended by signal 9 (killed): the kernel killed for lack of host memory"

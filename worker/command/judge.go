@@ -1,14 +1,17 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"regexp"
 	"strings"
 	"syscall"
+	"time"
 
 	"cpbench/plan/catalogue"
 	"cpbench/worker/evidence"
+	"cpbench/worker/node"
 	"cpbench/worker/result"
 )
 
@@ -19,9 +22,7 @@ type finish struct {
 	missing  string           // why its file does not count; empty: it does, or none is asked for
 	text     string           // the end of its output
 	patterns []*regexp.Regexp // further texts for device memory
-	kills    int64            // of the kernel, for lack of host memory, during the run
-	counted  bool
-	where    string // by which file
+	kills    node.Killed      // by the kernels, for lack of host memory, during the run
 }
 
 // The parts of the output that an error quotes, and that is searched for doubts about a good run.
@@ -54,10 +55,10 @@ func (f finish) judge() ending {
 	if ok && (found.Outcome == catalogue.OOMDevice || found.Outcome == catalogue.OOMComm) {
 		return explained(found, reason)
 	}
-	if f.counted && f.kills > 0 && f.looksKilled() {
+	if f.kills.N > 0 && f.looksKilled() {
 		return ending{
 			Outcome: catalogue.OOMHost, Reason: reason + ": the kernel killed for lack of host memory",
-			Evidence: strings.TrimSpace(fmt.Sprintf("oom_kill +%d in %s\n%s", f.kills, f.where, f.quote())),
+			Evidence: strings.TrimSpace(fmt.Sprintf("oom_kill +%d in %s\n%s", f.kills.N, f.kills.Where, f.quote())),
 		}
 	}
 	if ok {
@@ -70,6 +71,35 @@ func (f finish) judge() ending {
 		end.Reason += "; nothing shows that memory was the reason"
 	}
 	return end
+}
+
+// farOver is how many times workload.slow_after a run may take before it is given up.
+const farOver = 20
+
+// errSlow is the end of the patience with a run that is far over workload.slow_after.
+type errSlow struct{ limit time.Duration }
+
+func (e errSlow) Error() string {
+	return fmt.Sprintf("the run took longer than %d times workload.slow_after (%v)", farOver, e.limit)
+}
+
+// budget bounds a run by its patience. Until then the run goes on, because how slow it is is worth knowing.
+func (s *session) budget(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := time.Duration(s.spec.SlowAfter)
+	if limit == 0 || limit >= time.Duration(s.spec.Timeout)/farOver { // workload.timeout ends it before
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, farOver*limit, errSlow{limit})
+}
+
+// overBudget judges the time of a run that went well. Every run counts, the first as well: each is a whole program from
+// its start.
+func (s *session) overBudget(seconds float64) ending {
+	limit := time.Duration(s.spec.SlowAfter)
+	if limit == 0 || seconds <= limit.Seconds() {
+		return ending{}
+	}
+	return ending{Outcome: catalogue.Slow, Reason: fmt.Sprintf("the run took %.3g s, more than workload.slow_after (%v)", seconds, limit)}
 }
 
 func explained(found evidence.Finding, reason string) ending {
@@ -111,7 +141,7 @@ func (f finish) doubts(r *result.Result) {
 	if found, ok := f.find(); ok && (found.Outcome.OutOfMemory() || found.Outcome == catalogue.OOMSuspect) {
 		r.Warn(catalogue.MemoryPressure, fmt.Sprintf("ended well, but its output says: %.160s", found.Fragment), hint)
 	}
-	if f.counted && f.kills > 0 {
+	if f.kills.N > 0 {
 		r.Warn(catalogue.MemoryPressure, "ended well, but the kernel killed a process of the job for lack of host memory", hint)
 	}
 }

@@ -81,6 +81,10 @@ swallow-above) if [ "$2" -gt "$3" ]; then exec bash "$0" swallow; fi; exec bash 
 big-above) if [ "$2" -gt "$3" ]; then exec bash "$0" too-big; fi; exec bash "$0" good "$2";;
 exit-above) if [ "$2" -gt "$3" ]; then exec bash "$0" exit; fi; exec bash "$0" good "$2";;
 hang-above) if [ "$2" -gt "$3" ]; then exec bash "$0" hang; fi; exec bash "$0" good "$2";;
+greedy) printf %s "$2" >"$USED"; until grep -q "\"memory_used_bytes\":$(($2 << 20))[,}]" "$TELEMETRY"; do sleep 0.05; done; printf 1024 >"$USED"
+  if [ "$2" -gt "$3" ]; then exec bash "$0" oom; fi; exec bash "$0" good "$2";;
+nap) sleep 0.3; exec bash "$0" good "$2";;
+nap-above) if [ "$2" -gt "$3" ]; then sleep 1.5; fi; exec bash "$0" good "$2";;
 env) env; mkdir -p out/a; echo data >out/a/model.cif;;
 pwd) pwd; mkdir -p out/a; echo data >out/a/model.cif;;
 *) echo "unknown behaviour $1"; exit 99;;

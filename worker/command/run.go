@@ -13,9 +13,9 @@ import (
 
 	"cpbench/plan"
 	"cpbench/plan/catalogue"
-	"cpbench/worker"
-	"cpbench/worker/evidence"
+	"cpbench/worker/gpu"
 	"cpbench/worker/result"
+	"cpbench/worker/telemetry"
 	"cpbench/worker/tree"
 )
 
@@ -26,6 +26,8 @@ type run struct {
 	log     string
 	before  map[string]stamp // files that were there before, by path
 	seconds float64          // until the program had ended, without what it left behind
+	whole   bool             // it did its work, so that its seconds count, be it too slowly
+	span    telemetry.Span   // what happened to the GPUs meanwhile
 	end     ending
 }
 
@@ -34,7 +36,7 @@ type run struct {
 const lateGrace = time.Second
 
 // run runs the program once, in a tree of its own. The title names its log and its folder.
-func (s *session) run(ctx context.Context, setting plan.Setting, title string, r *result.Result) run {
+func (s *session) run(ctx context.Context, setting plan.Setting, title string, pace gpu.Pace, r *result.Result) run {
 	if s.runs[title]++; s.runs[title] > 1 {
 		title = fmt.Sprintf("%s.%d", title, s.runs[title])
 	}
@@ -46,35 +48,44 @@ func (s *session) run(ctx context.Context, setting plan.Setting, title string, r
 			return x
 		}
 	}
+	if x.end = s.ready(ctx, setting, r); x.end.Outcome != "" {
+		return x
+	}
 	x.before = s.watched(x.dir, setting.Artifact)
-	kills := evidence.Delta(s.root)
 	s.job.Log.Info("run", "what", title, "command", strings.Join(setting.Command, " "), "dir", x.dir)
 	limited, cancel := s.timeout(ctx)
 	defer cancel()
+	limited, enough := s.budget(limited)
+	defer enough()
 	began := time.Now()
-	state, end := s.await(limited, s.command(setting, x.dir), &x, r)
+	var state *os.ProcessState
+	var end ending
+	x.span = s.gpus.During(limited, telemetry.Work{Nodes: setting.Resources.Nodes, Pace: pace}, func() {
+		state, end = s.await(limited, s.command(setting, x.dir), &x, r)
+	})
+	s.cleanUp(setting)
 	s.job.Log.Info("ended", "what", title, "exit", exitText(state), "seconds", time.Since(began).Seconds())
 	if end.Outcome == catalogue.Error || end.Outcome == catalogue.Infra {
 		x.end = end // it never ran
 		return x
 	}
 	f := finish{state: state, stopped: end, missing: x.missing(setting.Artifact), text: tail(x.log, tailBytes), patterns: s.patterns}
-	f.kills, f.counted, f.where = kills()
+	f.kills = s.nodes.Kills(context.WithoutCancel(ctx), setting.Resources.Nodes)
 	x.end = f.judge()
 	if f.mayBeOurs(x.end) && waits(ctx) {
 		x.end = stopped(ctx)
 	}
-	if x.end.Outcome == "" {
+	if x.whole = x.end.Outcome == ""; x.whole {
 		f.doubts(r)
+		x.end = s.overBudget(x.seconds)
 	}
 	return x
 }
 
 // command is the program before its start.
 func (s *session) command(setting plan.Setting, dir string) *exec.Cmd {
-	cmd := exec.Command(setting.Command[0], setting.Command[1:]...)
-	cmd.Dir = dir
-	cmd.Env = worker.OutsideStep(s.job.Environ(setting))
+	cmd := s.program(setting.Command, setting, dir)
+	cmd.Env = append(cmd.Env, s.mark)
 	return cmd
 }
 
@@ -151,6 +162,10 @@ func infra(what string, err error) ending {
 // stopped is the ending of a run whose context has ended.
 func stopped(ctx context.Context) ending {
 	cause := context.Cause(ctx)
+	var slow errSlow
+	if errors.As(cause, &slow) {
+		return ending{Outcome: catalogue.Slow, Reason: slow.Error()}
+	}
 	var limit errTimeout
 	if errors.As(cause, &limit) {
 		return ending{Outcome: catalogue.Timeout, Reason: limit.Error()}

@@ -8,6 +8,8 @@ import (
 
 	"cpbench/plan"
 	"cpbench/plan/catalogue"
+	"cpbench/worker"
+	"cpbench/worker/gpu"
 	"cpbench/worker/result"
 	"cpbench/worker/search"
 )
@@ -18,6 +20,8 @@ type hunt struct {
 	pair   plan.Pair
 	r      *result.Result
 	report search.Report
+
+	sampled bool // peaks are readings of the GPUs, not the program's own figures
 }
 
 // search finds the largest size that fits and fills the result of a case point. Every trial is one run of the program,
@@ -31,25 +35,51 @@ func (s *session) search(ctx context.Context, pair plan.Pair, r *result.Result) 
 	if end, ok := ctx.Deadline(); ok { // the task may end earlier, and an answer by then is better than none
 		budget = time.Until(end)
 	}
-	h := &hunt{s: s, pair: pair, r: r, report: search.Report{Axis: f.Axis}}
+	h := &hunt{s: s, pair: pair, r: r, report: search.Report{Axis: f.Axis, Hint: pair.Hint}}
 	cfg := search.Config{
-		From: f.From, To: f.To, Step: f.Step, Tolerance: float64(f.Tolerance), Confirm: f.Confirm,
+		From: f.From, To: f.To, Step: f.Step, Tolerance: float64(f.Tolerance), Confirm: f.Confirm, Verify: f.Verify, Hint: pair.Hint,
 		Budget: max(budget.Seconds(), 1e-9), // 0 would set no limit
 	}
-	answer, known, err := search.Run(ctx, cfg, nil, h.try)
+	earlier := h.before()
+	for _, t := range earlier { // the budget is this attempt's
+		cfg.Budget += t.Seconds
+	}
+	answer, known, err := search.Run(ctx, cfg, earlier, h.try)
 	if err != nil {
 		answer = search.SoFar(cfg, known)
 	}
 	h.report.Fill(r, answer)
+	h.peak()
 	if err != nil {
 		search.Cut(ctx, r, err)
 	}
 }
 
+// before are the trials that an interrupted attempt at the same search has made.
+func (h *hunt) before() []search.Trial {
+	last, err := worker.Last(h.s.job.Run, h.pair)
+	if err != nil {
+		return nil // then all of them are made again
+	}
+	h.s.gpus.Enter(h.r, 1) // tells their model
+	known := h.report.Known(last, h.r.Provenance["gpu"], func(n int64) result.Sizes {
+		setting, err := h.s.job.Run.Plan.At(h.pair.Point, n)
+		if err != nil {
+			return result.Sizes{}
+		}
+		return sizes(setting)
+	})
+	if len(known) > 0 {
+		h.sampled = last.Metrics[catalogue.PeakDeviceBytes] != nil
+		h.s.job.Log.Info("resumed", "trials", len(known), "attempt", last.Attempt)
+	}
+	return known
+}
+
 // try makes one trial.
 func (h *hunt) try(ctx context.Context, step search.Step) (search.Trial, error) {
 	began := time.Now()
-	t := search.Trial{N: step.N, Fresh: true, Confirm: step.Confirm, Outcome: catalogue.OK}
+	t := search.Trial{N: step.N, Fresh: true, Confirm: step.Confirm, Verify: step.Verify, Outcome: catalogue.OK}
 	end, ran := h.trial(ctx, step, &t)
 	if end.Outcome != "" {
 		t.Outcome = end.Outcome
@@ -63,14 +93,26 @@ func (h *hunt) try(ctx context.Context, step search.Step) (search.Trial, error) 
 	return t, nil
 }
 
+// timeout bounds a trial by what the others let expect, where workload.timeout would give it longer.
+func (h *hunt) timeout(ctx context.Context, step search.Step) (context.Context, context.CancelFunc) {
+	most := time.Duration(h.s.spec.Timeout)
+	limit := step.Deadline(most, 1)
+	if limit >= most {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, limit, errTimeout{limit, search.Overdue})
+}
+
 // trial runs the program once at a size.
 func (h *hunt) trial(ctx context.Context, step search.Step, t *search.Trial) (ending, result.Sizes) {
 	setting, err := h.s.job.Run.Plan.At(h.pair.Point, step.N)
 	if err != nil {
 		return ending{Outcome: catalogue.Error, Reason: "the point cannot be evaluated", Evidence: err.Error()}, result.Sizes{}
 	}
+	ctx, cancel := h.timeout(ctx, step)
+	defer cancel()
 	h.r.Sizes = sizes(setting)
-	x := h.s.run(ctx, setting, fmt.Sprintf("%s-trial-%d", h.pair.ID, step.N), h.r)
+	x := h.s.run(ctx, setting, fmt.Sprintf("%s-trial-%d", h.pair.ID, step.N), gpu.Untimed, h.r)
 	if x.end.Outcome != "" {
 		return x.end, h.r.Sizes
 	}
@@ -79,6 +121,20 @@ func (h *hunt) trial(ctx context.Context, step search.Step, t *search.Trial) (en
 			t.PeakBytes = &v
 		}
 	}
+	if t.PeakBytes == nil {
+		t.PeakBytes = x.span.Peak()
+		h.sampled = h.sampled || t.PeakBytes != nil
+	}
 	h.s.drop(x)
 	return ending{}, h.r.Sizes
+}
+
+// peak puts the peak at the answer under its right name.
+func (h *hunt) peak() {
+	peak := h.r.Metrics[catalogue.PeakAllocatedBytes]
+	if !h.sampled || peak == nil {
+		return
+	}
+	h.r.Metrics[catalogue.PeakAllocatedBytes], h.r.Metrics[catalogue.PeakDeviceBytes] = nil, peak
+	h.r.Warn(catalogue.DevicePeak, "the peak is the memory in use on the fullest GPU, beyond what was in use before: the program tells none of its own", "")
 }

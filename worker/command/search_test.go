@@ -111,3 +111,30 @@ func TestSearchMeetsASignal(t *testing.T) {
 		t.Errorf("bracket:\n got %s\nwant %s; %d trials", got, want, len(r.MaxFit.Trials))
 	}
 }
+
+// An attempt that was interrupted is gone on with: its trials are not made again.
+func TestSearchGoesOn(t *testing.T) {
+	st := newStage(t, seek(`above, "{tokens}", '70'`, ", to: 640"))
+	pair := st.task.Pairs[0]
+	interrupted := &result.Result{
+		Schema: result.Schema, Plan: st.run.Plan.Digest, Key: st.run.Plan.CaseKey, Run: st.run.Name(), Point: pair.ID, Case: pair.Case, Repeat: 1, Attempt: 1,
+		Outcome: catalogue.Cancelled, Reason: "stopped by a signal", Started: time.Now(), Ended: time.Now(),
+		MaxFit: &result.MaxFit{Axis: "tokens", Ended: "aborted", Trials: []result.Trial{
+			{N: 10, Outcome: catalogue.OK, Seconds: 1, Fresh: true}, {N: 20, Outcome: catalogue.OK, Seconds: 1, Fresh: true},
+			{N: 40, Outcome: catalogue.OK, Seconds: 1, Fresh: true}, {N: 80, Outcome: catalogue.Cancelled, Seconds: 1, Fresh: true},
+		}},
+	}
+	if err := result.Write(st.run.ResultsDir(), interrupted); err != nil {
+		t.Fatal(err)
+	}
+	r, _, _ := st.perform(t.Context(), 0)
+	if got, want := bracket(r.MaxFit), "fits 70 oom 80 limit - closed confirmed 1/1"; got != want || r.Outcome != catalogue.OK {
+		t.Errorf("%s, bracket:\n got %s\nwant %s", r.Outcome, got, want)
+	}
+	if made := len(st.logs()); made != len(r.MaxFit.Trials)-3 {
+		t.Errorf("%d trials were made of %d", made, len(r.MaxFit.Trials))
+	}
+	if r.Sizes.Tokens == nil || *r.Sizes.Tokens != 70 {
+		t.Errorf("sizes %+v", r.Sizes)
+	}
+}

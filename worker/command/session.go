@@ -6,6 +6,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -16,15 +17,19 @@ import (
 	"cpbench/plan"
 	"cpbench/plan/catalogue"
 	"cpbench/worker"
+	"cpbench/worker/container"
+	"cpbench/worker/gpu"
+	"cpbench/worker/node"
 	"cpbench/worker/result"
 	"cpbench/worker/search"
+	"cpbench/worker/telemetry"
 	"cpbench/worker/tree"
 )
 
 // Open is the worker.Workload of this package. It compiles what the spec says of the output, and makes the worker the
 // reaper of everything that it will start. It fails if the spec asks for what cannot be done.
-func Open(_ context.Context, job worker.Job) (worker.Session, error) {
-	s := &session{job: job, spec: job.Run.Plan.Spec.Workload, runs: map[string]int{}, root: "/"}
+func Open(ctx context.Context, job worker.Job) (worker.Session, error) {
+	s := &session{job: job, spec: job.Run.Plan.Spec.Workload, runs: map[string]int{}}
 	for i, f := range s.spec.Metrics {
 		c, err := compileFigure(f)
 		if err != nil {
@@ -39,9 +44,15 @@ func Open(_ context.Context, job worker.Job) (worker.Session, error) {
 		}
 		s.patterns = append(s.patterns, re)
 	}
+	if err := container.Of(job.Run).Check(); err != nil {
+		return nil, err
+	}
 	if err := tree.Adopt(); err != nil {
 		return nil, err
 	}
+	s.mark = newMark()
+	s.nodes = node.ForJob(job)
+	s.gpus = telemetry.Open(ctx, s.nodes, job.Run.Plan.Arrays[job.Task.Array].Shape.GPUsPerNode, job.Log)
 	return s, nil
 }
 
@@ -51,14 +62,19 @@ type session struct {
 	figures  []figure
 	patterns []*regexp.Regexp
 	runs     map[string]int // runs so far by their title, for names of their own
-	root     string         // of the file system in which the kernel counts its kills
+	nodes    *node.Fleet
+	gpus     *telemetry.Telemetry
+	mark     string // in the environment of every process of a run, on whichever node
 }
 
 // ending is how a run ended. Without an outcome it went well.
 type ending = search.Failure
 
-// Close has nothing to end: Run leaves nothing behind.
-func (s *session) Close() error { return nil }
+// Close ends the readings of the GPUs and the agents; of the runs nothing is left.
+func (s *session) Close() error {
+	s.nodes.Close()
+	return nil
+}
 
 // Run carries out one repeat of a point, or the search of a case point.
 func (s *session) Run(ctx context.Context, pair plan.Pair, r *result.Result) []result.Sample {
@@ -73,6 +89,10 @@ func (s *session) Run(ctx context.Context, pair plan.Pair, r *result.Result) []r
 	}
 	r.Sizes = sizes(setting)
 	kept := maps.Clone(r.Metrics)
+	if end := s.lookInside(ctx, setting, r); end.Outcome != "" {
+		r.Outcome, r.Reason, r.Evidence = end.Outcome, end.Reason, end.Evidence
+		return nil
+	}
 	title := fmt.Sprintf("%s-r%d", pair.ID, pair.Repeat)
 	samples, end := s.execute(ctx, setting, title, r)
 	if end.Outcome == catalogue.OOMSuspect && ctx.Err() == nil {
@@ -92,22 +112,28 @@ func (s *session) Run(ctx context.Context, pair plan.Pair, r *result.Result) []r
 func (s *session) execute(ctx context.Context, setting plan.Setting, title string, r *result.Result) ([]result.Sample, ending) {
 	m := &measurement{figures: s.figures}
 	total := s.spec.Warmup + s.spec.Iterations
+	var g readings
 	var end ending
 	for i := range total {
-		name := fmt.Sprintf("%s-warmup-%d", title, i+1)
+		name, pace := fmt.Sprintf("%s-warmup-%d", title, i+1), gpu.Untimed
 		if i >= s.spec.Warmup {
-			name = fmt.Sprintf("%s-run-%d", title, i-s.spec.Warmup+1)
+			name, pace = fmt.Sprintf("%s-run-%d", title, i-s.spec.Warmup+1), gpu.Timed
 		}
-		x := s.run(ctx, setting, name, r)
-		if end = x.end; end.Outcome != "" {
+		x := s.run(ctx, setting, name, pace, r)
+		g.add(x.span, pace)
+		end = x.end
+		if x.whole { // a run that was too slow is the only one that tells how slow
+			m.add(x.seconds, s.read(x), i >= s.spec.Warmup || end.Outcome == catalogue.Slow)
+		}
+		if end.Outcome != "" {
 			break
 		}
-		m.add(x.seconds, s.read(x), i >= s.spec.Warmup)
 		if i < total-1 {
 			s.drop(x) // of good runs the last one shows enough
 		}
 	}
 	m.into(r, s.spec.Warmup)
+	g.into(r)
 	if n := len(m.wall); end.Outcome != "" && n > 0 {
 		r.Warn(catalogue.Interrupted, fmt.Sprintf("only %d of %d timed runs were made", n, s.spec.Iterations), "")
 	}
@@ -129,14 +155,17 @@ func sizes(setting plan.Setting) result.Sizes {
 // timeout bounds one run by workload.timeout.
 func (s *session) timeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	limit := time.Duration(s.spec.Timeout)
-	return context.WithTimeoutCause(ctx, limit, errTimeout{limit})
+	return context.WithTimeoutCause(ctx, limit, errTimeout{limit: limit})
 }
 
-// errTimeout is the end of workload.timeout.
-type errTimeout struct{ limit time.Duration }
+// errTimeout is the end of workload.timeout, or of another limit that why tells.
+type errTimeout struct {
+	limit time.Duration
+	why   string
+}
 
 func (e errTimeout) Error() string {
-	return fmt.Sprintf("one run took longer than workload.timeout (%v)", e.limit)
+	return fmt.Sprintf("%s (%v)", cmp.Or(e.why, "one run took longer than workload.timeout"), e.limit)
 }
 
 // folder is where a run takes place, and whether it is that run's alone.

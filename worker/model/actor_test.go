@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -19,11 +20,17 @@ type actor struct {
 	rank, world int
 	conn        *protocol.Conn
 	tokens      float64
+	steps       int // so far, of the newest size
+	alive       bool
+	where       atomic.Value // the newest request
+	done        atomic.Int64
 }
 
-// act is the program of an actor. Only the rank who behaves in the special way; the others are honest.
+// act is the program of an actor. Only the rank who behaves in the special way; the others are honest. With "alive-"
+// before the behaviour all give signs of life and have short steps.
 func act(behaviour, who string) int {
 	a := &actor{behaviour: "honest"}
+	behaviour, a.alive = strings.CutPrefix(behaviour, "alive-")
 	a.rank, _ = strconv.Atoi(os.Getenv("RANK"))
 	a.world, _ = strconv.Atoi(os.Getenv("WORLD_SIZE"))
 	if who == strconv.Itoa(a.rank) || who == "all" {
@@ -32,6 +39,11 @@ func act(behaviour, who string) int {
 	switch a.behaviour {
 	case "exit-0":
 		return 0
+	case "tell-token": // to the test alone
+		if err := os.WriteFile(os.Getenv("TOKEN_FILE"), []byte(os.Getenv(protocol.EnvToken)), 0o600); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 	case "env":
 		for _, kv := range os.Environ() {
 			if !strings.HasPrefix(kv, protocol.EnvToken) {
@@ -115,13 +127,20 @@ func (a *actor) open() {
 func (a *actor) answer(m protocol.Message) {
 	switch m := m.(type) {
 	case *protocol.Start:
-		a.must(a.conn.Send(protocol.Ready{}))
+		if a.where.Store("start"); a.alive {
+			go a.beat(time.Duration(m.AliveSeconds * float64(time.Second)))
+		}
+		a.must(a.conn.Send(protocol.Ready{Compiled: a.behaviour == "compiled"}))
 	case *protocol.Point:
 		a.tokens, _ = m.Params["tokens"].(float64)
 		n := int64(a.tokens)
-		if a.behaviour == "sizes" {
+		switch a.behaviour {
+		case "sizes":
 			n++
+		case "real": // the input is a little smaller than asked for
+			n--
 		}
+		a.steps = 0
 		padded := (n + 9) / 10 * 10
 		a.must(a.conn.Send(protocol.Prepared{Tokens: &n, PaddedTokens: &padded, Seconds: 0.5}))
 	case *protocol.Step:
@@ -130,12 +149,18 @@ func (a *actor) answer(m protocol.Message) {
 }
 
 func (a *actor) step(m *protocol.Step) {
+	a.where.Store(m.Phase)
 	fmt.Printf("%s %d at %v\n", m.Phase, m.Count, a.tokens)
-	if m.Phase == "timed" || m.Phase == "probe" {
+	if m.Phase == "timed" || m.Phase == "probe" || a.behaviour == "compile" || a.behaviour == "slow-wait" {
 		a.suffer(m.Count)
 	}
 	steps := protocol.Steps{}
 	for i := range m.Count {
+		a.steps++
+		if a.alive || a.slow(m.Phase) {
+			steps.Seconds = append(steps.Seconds, map[bool]float64{true: 0.001, false: 30}[a.alive])
+			continue
+		}
 		steps.Seconds = append(steps.Seconds, 0.25+0.25*float64(a.rank)+0.001*float64(i%2))
 		steps.DeviceSeconds = append(steps.DeviceSeconds, 0.125)
 	}
@@ -156,6 +181,24 @@ func (a *actor) step(m *protocol.Step) {
 	a.must(a.conn.Send(steps))
 	if a.behaviour == "unasked" {
 		a.must(a.conn.Send(steps))
+	}
+}
+
+// slow reports whether the newest step is to be a slow one.
+func (a *actor) slow(phase string) bool {
+	if at, ok := strings.CutPrefix(a.behaviour, "slow-above:"); ok {
+		n, err := strconv.ParseFloat(at, 64)
+		return err == nil && a.tokens > n
+	}
+	return a.behaviour == "slow-"+phase || (a.behaviour == "slow-first" || a.behaviour == "slow-wait") && a.steps == 1
+}
+
+// beat gives signs of life.
+func (a *actor) beat(every time.Duration) {
+	for {
+		done := int(a.done.Load())
+		a.must(a.conn.Send(protocol.Alive{Where: fmt.Sprintf("actor.go:%d %s", 100+a.rank, a.where.Load()), Done: &done}))
+		time.Sleep(max(every, time.Millisecond))
 	}
 }
 
@@ -202,6 +245,17 @@ func (a *actor) suffer(count int) {
 	case "made-up":
 		a.must(a.conn.Send(protocol.Error{Class: "ok", Text: "all is well"}))
 		os.Exit(1)
+	case "freeze": // as a suspended process does, or one in a debugger
+		a.must(syscall.Kill(os.Getpid(), syscall.SIGSTOP))
+		time.Sleep(time.Hour) // this thread may be the last to stop
+	case "compile": // for longer than the heartbeat, and alive
+		if a.steps == 0 {
+			time.Sleep(1500 * time.Millisecond)
+		}
+	case "slow-wait": // after a slow step
+		if a.steps > 0 {
+			time.Sleep(time.Hour)
+		}
 	case "wait":
 		fmt.Println("waiting")
 		time.Sleep(time.Hour)

@@ -5,67 +5,88 @@ import (
 	"slices"
 	"strings"
 
+	"cpbench/plan"
 	"cpbench/plan/catalogue"
 	"cpbench/worker/model/protocol"
+	"cpbench/worker/model/ranks"
 	"cpbench/worker/result"
 )
 
-// fill writes down what is asked of the execution.
-func (e *execution) fill(r *result.Result) {
+// fill writes down the sizes that are asked for.
+func fill(setting plan.Setting, r *result.Result) {
 	size := func(name string) *int64 {
-		if n, ok := e.setting.Point[name].(int); ok {
+		if n, ok := setting.Point[name].(int); ok {
 			v := int64(n)
 			return &v
 		}
 		return nil
 	}
-	r.Sizes = result.Sizes{Tokens: size("tokens"), Atoms: size("atoms"), MSA: size("msa"), Ranks: e.setting.Ranks, Topology: e.setting.Topology}
+	r.Sizes = result.Sizes{Tokens: size("tokens"), Atoms: size("atoms"), MSA: size("msa"), Ranks: setting.Ranks, Topology: setting.Topology}
 }
 
 // introduce writes what the ranks said about themselves into the provenance. It overwrites no fact that is known
 // from elsewhere.
-func (e *execution) introduce(r *result.Result) {
-	first := e.ranks[0].hello
-	set := func(key, value string) {
+func introduce(set *ranks.Set, r *result.Result) {
+	first := set.Ranks[0].Hello
+	add := func(key, value string) {
 		if _, known := r.Provenance[key]; !known && value != "" {
 			r.Provenance[key] = value
 		}
 	}
 	for name, version := range first.Versions {
-		set(name, version)
+		if _, known := catalogue.FactByName(name); !known {
+			name = "version " + name // such as that of another framework
+		}
+		add(name, version)
 	}
 	for name, value := range first.Settings {
-		set("setting "+name, value)
+		add("setting "+name, value)
 	}
 	var devices []string
-	for _, rank := range e.ranks {
-		if name := rank.hello.Device.Name; name != "" && !slices.Contains(devices, name) {
+	for _, rank := range set.Ranks {
+		if name := rank.Hello.Device.Name; name != "" && !slices.Contains(devices, name) {
 			devices = append(devices, name)
 		}
 	}
-	set("device", strings.Join(devices, " + ")) // more than one is worth seeing
+	add("device", strings.Join(devices, " + ")) // more than one is worth seeing
+	if first.Device.UUID != "" {
+		add("gpu", strings.Join(devices, " + ")) // the readings of the GPUs, if there are any, have told it
+	}
 	if _, ok := first.Versions["reference"]; ok {
 		r.Warn(catalogue.ReferenceModel, "measured on the built-in reference model, which stands for no real one", "")
 	}
 }
 
+// built adds the settings that only a built model shows. They replace what was told before it was built.
+func built(set *ranks.Set, r *result.Result) {
+	for name, value := range set.Ranks[0].Ready.Settings {
+		r.Provenance["setting "+name] = value
+	}
+}
+
+// compiled reports whether a rank's model is compiled for the sizes that it meets: torch.compile makes the program of
+// the second size another one than that of the first.
+func compiled(set *ranks.Set) bool {
+	return slices.ContainsFunc(set.Ranks, func(r *ranks.Rank) bool { return r.Ready != nil && r.Ready.Compiled })
+}
+
 // coldPeaks writes the peaks since the start of the processes, which decide whether a size fits.
-func (e *execution) coldPeaks(r *result.Result) {
-	r.Metrics[catalogue.PeakAllocatedBytes] = e.peak(true, allocated)
-	r.Metrics[catalogue.PeakReservedBytes] = e.peak(true, reserved)
-	r.Metrics[catalogue.PeakDeviceBytes] = e.peak(true, device)
+func coldPeaks(set *ranks.Set, r *result.Result) {
+	r.Metrics[catalogue.PeakAllocatedBytes] = peak(set, true, allocated)
+	r.Metrics[catalogue.PeakReservedBytes] = peak(set, true, reserved)
+	r.Metrics[catalogue.PeakDeviceBytes] = peak(set, true, device)
 }
 
 // warmPeaks writes the peaks of the timed steps, which describe the running model.
-func (e *execution) warmPeaks(r *result.Result) {
-	r.Metrics[catalogue.WarmAllocatedBytes] = e.peak(false, allocated)
+func warmPeaks(set *ranks.Set, r *result.Result) {
+	r.Metrics[catalogue.WarmAllocatedBytes] = peak(set, false, allocated)
 }
 
 // peak is the maximum over the ranks, nil where a rank did not measure it.
-func (e *execution) peak(cold bool, of func(protocol.Peak) *int64) *float64 {
+func peak(set *ranks.Set, cold bool, of func(protocol.Peak) *int64) *float64 {
 	var most *float64
-	for _, r := range e.ranks {
-		m := r.memory
+	for _, r := range set.Ranks {
+		m := r.Memory
 		if m == nil {
 			return nil
 		}
@@ -89,10 +110,10 @@ func reserved(p protocol.Peak) *int64  { return p.Reserved }
 func device(p protocol.Peak) *int64    { return p.Device }
 
 // capacity is the memory that every rank may use: the least over the ranks; nil if one did not say.
-func (e *execution) capacity() *float64 {
+func capacity(set *ranks.Set) *float64 {
 	var least *float64
-	for _, r := range e.ranks {
-		h := r.hello
+	for _, r := range set.Ranks {
+		h := r.Hello
 		if h == nil || h.Device.TotalBytes == nil {
 			return nil
 		}
@@ -107,10 +128,10 @@ func (e *execution) capacity() *float64 {
 const allocRetries = "alloc_retries"
 
 // figures keeps the program's own figures, each from the lowest rank that told it, as last told.
-func (e *execution) figures(r *result.Result) {
+func figures(set *ranks.Set, r *result.Result) {
 	told := map[string]bool{}
-	for i, rank := range e.ranks {
-		for _, f := range rank.own {
+	for i, rank := range set.Ranks {
+		for _, f := range rank.Figures {
 			if f.Name == allocRetries && f.Value > 0 {
 				r.Warn(catalogue.MemoryPressure, fmt.Sprintf("the allocator of rank %d had to free its cache and ask again %g times", i, f.Value),
 					"the time is not that of a size with room to spare")

@@ -8,8 +8,11 @@ import (
 	"time"
 
 	"cpbench/plan/catalogue"
+	"cpbench/worker/gpu"
 	"cpbench/worker/model/protocol"
+	"cpbench/worker/model/ranks"
 	"cpbench/worker/result"
+	"cpbench/worker/telemetry"
 )
 
 const (
@@ -22,59 +25,52 @@ const (
 )
 
 // prepare leads the ranks from hello to a built model.
-func (e *execution) prepare(ctx context.Context, r *result.Result) ending {
-	isHello := func(_ int, m protocol.Message) bool { _, ok := m.(*protocol.Hello); return ok }
-	if end := e.await(ctx, isHello); end.outcome != "" {
+func (s *session) prepare(ctx context.Context, set *ranks.Set, r *result.Result) ranks.Ending {
+	if end := set.Meet(ctx); !end.OK() {
 		return end
 	}
-	e.introduce(r)
-	if end := e.s.gpus.claimed(e); end.outcome != "" {
+	introduce(set, r)
+	if end := s.claimed(set); !end.OK() {
 		return end
 	}
-	e.tell(ctx, &protocol.Start{Mode: e.s.spec.Mode, DType: e.s.spec.DType, Topology: e.setting.Topology})
-	isReady := func(_ int, m protocol.Message) bool { _, ok := m.(*protocol.Ready); return ok }
-	if end := e.await(ctx, isReady); end.outcome != "" {
+	start := &protocol.Start{
+		Mode: s.spec.Mode, DType: s.spec.DType, Topology: set.Setting.Topology,
+		AliveSeconds: time.Duration(s.spec.Heartbeat).Seconds() / signsPerBeat,
+	}
+	if _, end := ranks.Ask[*protocol.Ready](ctx, set, start, ranks.Patience{}); !end.OK() {
 		return end
 	}
-	r.Set(catalogue.LaunchSeconds, time.Since(e.began).Seconds())
-	return ending{}
+	built(set, r)
+	r.Set(catalogue.LaunchSeconds, time.Since(set.Began).Seconds())
+	return ranks.Ending{}
 }
 
 // point prepares the input for a point; all ranks have to agree about its size.
-func (e *execution) point(ctx context.Context, params map[string]any, r *result.Result) ending {
-	request := &protocol.Point{Params: params}
-	if _, err := protocol.Encode(request); err != nil {
-		return failure("the point cannot be told to the ranks", err.Error())
-	}
-	e.tell(ctx, request)
-	prepared := make([]*protocol.Prepared, len(e.ranks))
-	end := e.await(ctx, func(rank int, m protocol.Message) bool {
-		p, ok := m.(*protocol.Prepared)
-		if ok {
-			prepared[rank] = p
-		}
-		return ok
-	})
-	if end.outcome != "" {
+func point(ctx context.Context, set *ranks.Set, params map[string]any, r *result.Result) ranks.Ending {
+	prepared, end := ranks.Ask[*protocol.Prepared](ctx, set, &protocol.Point{Params: params}, ranks.Patience{})
+	if !end.OK() {
 		return end
 	}
 	slowest := 0.0
 	for i, p := range prepared {
 		slowest = max(slowest, p.Seconds)
 		if !same(p.PaddedTokens, prepared[0].PaddedTokens) || !same(p.Tokens, prepared[0].Tokens) {
-			return failure(fmt.Sprintf("the ranks disagree: rank 0 and rank %d prepared different sizes", i), "")
+			return ranks.Failure(fmt.Sprintf("the ranks disagree: rank 0 and rank %d prepared different sizes", i), "")
 		}
 	}
 	r.Set(catalogue.PrepareSeconds, slowest)
 	p := prepared[0]
 	r.Sizes.PaddedTokens = p.PaddedTokens
+	if p.Tokens != nil {
+		r.Sizes.Tokens = p.Tokens
+	}
 	if p.Atoms != nil {
 		r.Sizes.Atoms = p.Atoms
 	}
 	if p.MSA != nil {
 		r.Sizes.MSA = p.MSA
 	}
-	return ending{}
+	return ranks.Ending{}
 }
 
 func same(a, b *int64) bool { return a == nil && b == nil || a != nil && b != nil && *a == *b }
@@ -91,25 +87,14 @@ func (t times) slowest() []float64 {
 	return out
 }
 
-// step asks for steps and collects their times. What the ranks say of their memory before them is that of these steps.
-func (e *execution) step(ctx context.Context, phase string, count int) (times, ending) {
-	for _, r := range e.ranks {
-		r.memory = nil
-	}
-	e.tell(ctx, &protocol.Step{Phase: phase, Count: count})
-	got := make([]*protocol.Steps, len(e.ranks))
-	end := e.await(ctx, func(rank int, m protocol.Message) bool {
-		s, ok := m.(*protocol.Steps)
-		if ok {
-			got[rank] = s
-		}
-		return ok
-	})
-	if end.outcome != "" {
+// step asks for steps and collects their times.
+func step(ctx context.Context, set *ranks.Set, phase string, count int, p ranks.Patience) (times, ranks.Ending) {
+	got, end := ranks.Ask[*protocol.Steps](ctx, set, &protocol.Step{Phase: phase, Count: count}, p)
+	if !end.OK() {
 		return times{}, end
 	}
 	for rank, s := range got {
-		if end := checkSteps(rank, s, count); end.outcome != "" {
+		if end := checkSteps(rank, s, count); !end.OK() {
 			return times{}, end
 		}
 	}
@@ -127,69 +112,80 @@ func (e *execution) step(ctx context.Context, phase string, count int) (times, e
 			t.device = append(t.device, device)
 		}
 	}
-	return t, ending{}
+	return t, ranks.Ending{}
 }
 
 // checkSteps judges what one rank reported about its steps.
-func checkSteps(rank int, s *protocol.Steps, count int) ending {
+func checkSteps(rank int, s *protocol.Steps, count int) ranks.Ending {
 	switch {
 	case len(s.Seconds) != count:
-		return failure(fmt.Sprintf("rank %d reported %d steps instead of %d", rank, len(s.Seconds), count), "")
+		return ranks.Failure(fmt.Sprintf("rank %d reported %d steps instead of %d", rank, len(s.Seconds), count), "")
 	case slices.Min(s.Seconds) < 0:
-		return failure(fmt.Sprintf("rank %d reported a step of %g seconds", rank, slices.Min(s.Seconds)), "")
+		return ranks.Failure(fmt.Sprintf("rank %d reported a step of %g seconds", rank, slices.Min(s.Seconds)), "")
 	case s.Finite != nil && !*s.Finite:
-		return ending{outcome: catalogue.WrongOutput, reason: fmt.Sprintf("the output of rank %d is not finite", rank), rank: rank}
+		return ranks.Ending{Outcome: catalogue.WrongOutput, Reason: fmt.Sprintf("the output of rank %d is not finite", rank)}
 	}
-	return ending{}
+	return ranks.Ending{}
 }
 
 // measure runs one repeat: cold steps, warm-up until steady, timed steps.
-func (s *session) measure(ctx context.Context, e *execution, r *result.Result) ([]result.Sample, ending) {
-	if end := e.prepare(ctx, r); end.outcome != "" {
+func (s *session) measure(ctx context.Context, set *ranks.Set, r *result.Result) ([]result.Sample, ranks.Ending) {
+	if end := s.prepare(ctx, set, r); !end.OK() {
 		return nil, end
 	}
-	if end := e.point(ctx, e.setting.Point, r); end.outcome != "" {
+	if end := point(ctx, set, set.Setting.Point, r); !end.OK() {
 		return nil, end
 	}
-	cold, end := e.step(ctx, "warmup", coldSteps)
-	if end.outcome != "" {
-		return nil, end
+	seen, last, end := s.warmup(ctx, set, r)
+	if !end.OK() {
+		if end.Outcome == catalogue.Slow && len(last.host) > 0 {
+			r.Warn(catalogue.Interrupted, "the time is that of the one step that was over workload.slow_after", "")
+			s.summarize(r, last, len(seen)-1, steady(seen))
+		}
+		return samples(last), end
 	}
-	e.coldPeaks(r)
-	r.Set(catalogue.FirstStepSeconds, cold.slowest()[0])
-	warm, steady, end := s.warmup(ctx, e, cold.slowest())
-	if end.outcome != "" {
-		return nil, end
-	}
-	e.tell(ctx, &protocol.ResetPeak{})
-	last := warm[len(warm)-1]
-	expected := time.Duration(float64(s.spec.Iterations) * last * float64(time.Second))
-	timed, end := s.gpus.around(ctx, expected, r, func() (times, ending) { return s.timed(ctx, e, last) })
+	set.Tell(ctx, &protocol.ResetPeak{})
+	expected := time.Duration(float64(s.spec.Iterations) * seen[len(seen)-1] * float64(time.Second))
+	var timed times
+	work := telemetry.Work{Nodes: set.Nodes(), Pace: gpu.Timed, Expected: expected}
+	span := s.gpus.During(ctx, work, func() { timed, end = s.timed(ctx, set, seen) })
+	span.Into(r)
 	if len(timed.host) > 0 { // what was measured before a failure is kept
-		s.summarize(r, timed, len(warm), steady)
+		s.summarize(r, timed, len(seen), steady(seen))
 	}
-	if end.outcome != "" {
+	if !end.OK() {
 		if n := len(timed.host); n > 0 {
 			r.Warn(catalogue.Interrupted, fmt.Sprintf("only %d of %d timed steps were run", n, s.spec.Iterations), "")
 		}
 		return samples(timed), end
 	}
-	e.warmPeaks(r)
-	e.figures(r)
+	warmPeaks(set, r)
+	figures(set, r)
 	return samples(timed), end
 }
 
-// warmup runs steps until enough were run and their times are steady, up to a cap of steps and of time.
-func (s *session) warmup(ctx context.Context, e *execution, seen []float64) ([]float64, string, ending) {
+// warmup runs steps until enough were run and their times are steady, up to a cap of steps and of time. The times of a
+// step that ends it as slow are returned with it.
+func (s *session) warmup(ctx context.Context, set *ranks.Set, r *result.Result) (seen []float64, last times, end ranks.Ending) {
 	budget := time.Duration(warmupShare * float64(s.spec.Timeout))
-	for len(seen) < s.spec.Warmup || (steady(seen) != "yes" && len(seen) < maxWarmup && time.Since(e.began) < budget) {
-		t, end := e.step(ctx, "warmup", 1)
-		if end.outcome != "" {
-			return seen, "", end
+	for len(seen) < max(coldSteps, s.spec.Warmup) ||
+		steady(seen) != "yes" && len(seen) < maxWarmup && time.Since(set.Began) < budget {
+		t, end := step(ctx, set, "warmup", 1, s.patience(seen, 0))
+		if !end.OK() {
+			return seen, times{}, end
 		}
 		seen = append(seen, t.slowest()...)
+		switch len(seen) {
+		case 1:
+			r.Set(catalogue.FirstStepSeconds, seen[0])
+		case coldSteps:
+			coldPeaks(set, r)
+		}
+		if end := s.overBudget(seen[1:]); !end.OK() {
+			return seen, t, end
+		}
 	}
-	return seen, steady(seen), ending{}
+	return seen, times{}, ranks.Ending{}
 }
 
 // steady judges the last steps, without the cold ones: yes, no, or unknown when there are too few. Times that
@@ -212,23 +208,27 @@ func steady(seen []float64) string {
 }
 
 // timed runs the timed steps in batches, so that short steps do not pay for the conversation and long ones leave
-// something behind when they are stopped.
-func (s *session) timed(ctx context.Context, e *execution, last float64) (times, ending) {
+// something behind when they are stopped. seen are the steps before.
+func (s *session) timed(ctx context.Context, set *ranks.Set, seen []float64) (times, ranks.Ending) {
 	var all times
+	last := seen[len(seen)-1]
 	for len(all.host) < s.spec.Iterations {
 		batch := 1
 		if last > 0 {
 			batch = int(math.Ceil(batchTime.Seconds() / last))
 		}
 		batch = max(1, min(batch, s.spec.Iterations-len(all.host)))
-		t, end := e.step(ctx, "timed", batch)
+		t, end := step(ctx, set, "timed", batch, s.patience(seen, batch))
 		all.host = append(all.host, t.host...)
 		all.device = append(all.device, t.device...)
-		if end.outcome != "" {
+		if end.OK() {
+			end = s.overBudget(t.slowest())
+		}
+		if !end.OK() {
 			return all, end
 		}
 	}
-	return all, ending{}
+	return all, ranks.Ending{}
 }
 
 // summarize puts the timed steps into the result.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"cpbench/plan/catalogue"
+	"cpbench/plan/folder"
 	"cpbench/worker"
 	"cpbench/worker/result"
 
@@ -48,8 +49,11 @@ func TestPointOfTheReferenceModel(t *testing.T) {
 	if diff := cmp.Diff(want, r.Sizes); diff != "" {
 		t.Errorf("sizes (-want +got):\n%s", diff)
 	}
-	if !warned(r, catalogue.ReferenceModel) || r.Provenance["device"] != "reference model (CPU)" || r.Provenance["setting memory"] != "262144" {
+	if !warned(r, catalogue.ReferenceModel) || r.Provenance["device"] != "reference model (CPU)" {
 		t.Errorf("warnings %v, provenance %v", r.Warnings, r.Provenance)
+	}
+	if facts, err := result.ReadFacts(filepath.Join(st.run.LogDir(0, 0, 1, 0), folder.FactsFile)); err != nil || facts.Of(r)["setting memory"] != "262144" {
+		t.Errorf("provenance of the task: %+v, %v", facts, err)
 	}
 	samples, err := filepath.Glob(filepath.Join(st.run.ResultsDir(), "*", "*"+result.SamplesExt))
 	if err != nil || len(samples) != 1 {
@@ -136,34 +140,28 @@ func TestEnvironment(t *testing.T) {
 
 // The token opens the door to the worker: it stands in no file of the run.
 func TestTokenIsKeptSecret(t *testing.T) {
-	st := newStage(t, play(1, "honest", "0"))
-	open, err := Open(t.Context(), st.job)
-	if err != nil {
-		t.Fatal(err)
+	told := filepath.Join(t.TempDir(), "token")
+	t.Setenv("TOKEN_FILE", told)
+	st := newStage(t, play(1, "tell-token", "0"))
+	if r, _, _ := st.perform(t.Context(), 0); r.Outcome != catalogue.OK {
+		t.Fatal(r.Outcome)
 	}
-	s := open.(*session)
-	setting, err := st.run.Plan.At(st.task.Pairs[0].Point, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := s.launch(setting, "token")
-	r := &result.Result{Metrics: map[string]*float64{}, Provenance: map[string]string{}}
-	end := e.prepare(t.Context(), r)
-	e.close(t.Context(), end, r)
-	if end.outcome != "" || len(e.token) != 32 {
-		t.Fatalf("%+v, token of %d characters", end, len(e.token))
+	text, err := os.ReadFile(told)
+	token := string(text)
+	if err != nil || len(token) != 32 {
+		t.Fatalf("%v, token of %d characters", err, len(token))
 	}
 	err = filepath.WalkDir(st.run.Dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		text, err := os.ReadFile(path)
-		if strings.Contains(string(text), e.token) {
+		if strings.Contains(string(text), token) {
 			t.Errorf("%s holds the token", path)
 		}
 		return err
 	})
-	if err != nil || strings.Contains(st.log.String(), e.token) {
+	if err != nil || strings.Contains(st.log.String(), token) {
 		t.Errorf("%v, or the events hold the token", err)
 	}
 }

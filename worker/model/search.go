@@ -11,6 +11,7 @@ import (
 	"cpbench/plan/catalogue"
 	"cpbench/worker"
 	"cpbench/worker/model/protocol"
+	"cpbench/worker/model/ranks"
 	"cpbench/worker/result"
 	"cpbench/worker/search"
 )
@@ -22,7 +23,7 @@ type hunt struct {
 	s      *session
 	pair   plan.Pair
 	r      *result.Result
-	live   *execution
+	live   *ranks.Set
 	report search.Report
 }
 
@@ -35,14 +36,17 @@ func (s *session) search(ctx context.Context, pair plan.Pair, r *result.Result) 
 	if end, ok := ctx.Deadline(); ok { // the task may end earlier, and an answer by then is better than none
 		budget = time.Until(end)
 	}
-	h := &hunt{s: s, pair: pair, r: r, report: search.Report{Axis: f.Axis}}
-	cfg := search.Config{From: f.From, To: f.To, Step: f.Step, Tolerance: float64(f.Tolerance), Confirm: f.Confirm, Budget: budget.Seconds()}
+	h := &hunt{s: s, pair: pair, r: r, report: search.Report{Axis: f.Axis, Hint: pair.Hint}}
+	cfg := search.Config{
+		From: f.From, To: f.To, Step: f.Step, Tolerance: float64(f.Tolerance), Confirm: f.Confirm, Verify: f.Verify,
+		Hint: pair.Hint, Budget: max(budget.Seconds(), 1e-9), // 0 would set no limit
+	}
 	earlier := h.before()
 	for _, t := range earlier { // the budget is this attempt's
 		cfg.Budget += t.Seconds
 	}
 	answer, known, err := search.Run(ctx, cfg, earlier, h.try)
-	h.drop(ctx, ending{})
+	h.drop(ctx, ranks.Ending{})
 	if err != nil {
 		answer = search.SoFar(cfg, known)
 	}
@@ -54,29 +58,23 @@ func (s *session) search(ctx context.Context, pair plan.Pair, r *result.Result) 
 	}
 }
 
-// before are the trials that an interrupted attempt at the same search has made: its work is not done twice.
+// before are the trials that an interrupted attempt at the same search has made.
 func (h *hunt) before() []search.Trial {
 	last, err := worker.Last(h.s.job.Run, h.pair)
-	if err != nil || last == nil || last.MaxFit == nil || last.Outcome.Done() && last.Outcome != catalogue.Timeout {
-		return nil
+	if err != nil {
+		return nil // then all of them are made again
 	}
-	var known []search.Trial
-	for _, t := range last.MaxFit.Trials {
-		if !t.Outcome.Fits() && !t.Outcome.OutOfMemory() && t.Outcome != catalogue.TooBig {
-			continue // it says nothing about its size
-		}
-		trial := search.Trial{
-			N: t.N, Outcome: t.Outcome, PeakBytes: t.Peak, CapacityBytes: last.MaxFit.Capacity,
-			Seconds: t.Seconds, Fresh: t.Fresh, Confirm: t.Confirm,
-		}
-		known = append(known, trial)
+	h.s.gpus.Enter(h.r, 1) // tells their model
+	known := h.report.Known(last, h.r.Provenance["gpu"], func(n int64) result.Sizes {
 		asked := &result.Result{}
-		if setting, err := h.s.job.Run.Plan.At(h.pair.Point, t.N); err == nil {
-			(&execution{setting: setting}).fill(asked)
+		if setting, err := h.s.job.Run.Plan.At(h.pair.Point, n); err == nil {
+			fill(setting, asked)
 		}
-		h.report.Note(trial, search.Failure{Outcome: t.Outcome, Reason: "in attempt " + fmt.Sprint(last.Attempt), Evidence: last.Evidence}, asked.Sizes)
+		return asked.Sizes
+	})
+	if len(known) > 0 {
+		h.s.job.Log.Info("resumed", "trials", len(known), "attempt", last.Attempt)
 	}
-	h.s.job.Log.Info("resumed", "trials", len(known), "attempt", last.Attempt)
 	return known
 }
 
@@ -84,66 +82,81 @@ func (h *hunt) before() []search.Trial {
 func (h *hunt) try(ctx context.Context, step search.Step) (search.Trial, error) {
 	began := time.Now()
 	if step.Fresh || step.Confirm {
-		h.drop(ctx, ending{})
+		h.drop(ctx, ranks.Ending{})
 	}
-	t := search.Trial{N: step.N, Confirm: step.Confirm}
-	trialCtx, cancel := h.s.timeout(ctx)
+	t := search.Trial{N: step.N, Confirm: step.Confirm, Verify: step.Verify}
+	trialCtx, cancel := h.timeout(ctx, step)
 	defer cancel()
 	end := h.trial(trialCtx, step, &t)
 	t.Outcome = catalogue.OK
-	if end.outcome != "" {
-		t.Outcome = end.outcome
+	if !end.OK() {
+		t.Outcome = end.Outcome
 		h.drop(trialCtx, end)
 	}
 	t.Seconds = time.Since(began).Seconds()
-	h.s.job.Log.Info("trial", "n", t.N, "outcome", t.Outcome, "reason", end.reason, "seconds", t.Seconds, "fresh", t.Fresh, "why", step.Why)
-	h.report.Note(t, search.Failure{Outcome: end.outcome, Reason: end.reason, Evidence: end.evidence}, h.r.Sizes)
+	h.s.job.Log.Info("trial", "n", t.N, "outcome", t.Outcome, "reason", end.Reason, "seconds", t.Seconds, "fresh", t.Fresh, "why", step.Why)
+	h.report.Note(t, search.Failure{Outcome: end.Outcome, Reason: end.Reason, Evidence: end.Evidence}, h.r.Sizes)
 	if ctx.Err() != nil && !t.Outcome.Fits() && !t.Outcome.OutOfMemory() {
 		return t, context.Cause(ctx) // it says nothing about its size
 	}
 	return t, nil
 }
 
-// trial runs one untimed step (two for training, where the optimizer's state appears at the first), or a few to
-// confirm.
-func (h *hunt) trial(ctx context.Context, step search.Step, t *search.Trial) ending {
-	setting, err := h.s.job.Run.Plan.At(h.pair.Point, step.N)
-	if err != nil {
-		return failure("the point cannot be evaluated", err.Error())
+// timeout bounds a trial by what the others let expect, and by workload.timeout.
+func (h *hunt) timeout(ctx context.Context, step search.Step) (context.Context, context.CancelFunc) {
+	most := time.Duration(h.s.spec.Timeout)
+	limit := step.Deadline(most, float64(h.steps(step))/float64(h.steps(search.Step{})))
+	if limit >= most {
+		return h.s.timeout(ctx)
 	}
-	if h.live != nil && !sameProgram(h.live.setting, setting) {
-		h.drop(ctx, ending{})
+	return context.WithTimeoutCause(ctx, limit, ranks.Timeout{Limit: limit, Why: search.Overdue})
+}
+
+// steps is the number of steps of a trial: one, and two for training, where the optimizer's state appears at the
+// first; a few to confirm.
+func (h *hunt) steps(step search.Step) int {
+	switch {
+	case step.Confirm:
+		return confirmSteps
+	case h.s.spec.Mode == "training":
+		return 2
+	}
+	return 1
+}
+
+// trial runs the steps at a size, in the processes of the trial before where they can.
+func (h *hunt) trial(ctx context.Context, next search.Step, t *search.Trial) ranks.Ending {
+	setting, err := h.s.job.Run.Plan.At(h.pair.Point, next.N)
+	if err != nil {
+		return ranks.Failure("the point cannot be evaluated", err.Error())
+	}
+	if h.live != nil && (compiled(h.live) || !sameProgram(h.live.Setting, setting)) {
+		h.drop(ctx, ranks.Ending{})
 	}
 	if t.Fresh = h.live == nil; t.Fresh {
-		if end := h.s.gpus.clean(ctx, setting.Ranks/setting.Resources.Nodes); end.outcome != "" {
+		if end := h.s.ready(ctx, setting, h.r); !end.OK() {
 			return end
 		}
-		h.live = h.s.launch(setting, fmt.Sprintf("point %s trial %d", h.pair.ID, step.N))
-		if end := h.live.prepare(ctx, h.r); end.outcome != "" {
+		h.live = ranks.Launch(ctx, h.s.job, h.s.nodes, setting, fmt.Sprintf("point %s trial %d", h.pair.ID, next.N))
+		if end := h.s.prepare(ctx, h.live, h.r); !end.OK() {
 			return end
 		}
 	} else {
-		h.live.setting = setting
-		h.live.tell(ctx, &protocol.ResetPeak{})
+		h.live.Tell(ctx, &protocol.ResetPeak{})
 	}
-	e := h.live
-	e.fill(h.r)
-	if end := e.point(ctx, setting.Point, h.r); end.outcome != "" {
+	fill(setting, h.r)
+	if end := point(ctx, h.live, setting.Point, h.r); !end.OK() {
 		return end
 	}
-	steps := 1
-	if h.s.spec.Mode == "training" {
-		steps = 2
+	if next.Verify && !t.Fresh { // the size before was larger, and lived until this one was built
+		h.live.Tell(ctx, &protocol.ResetPeak{})
 	}
-	if step.Confirm {
-		steps = confirmSteps
-	}
-	if _, end := e.step(ctx, "probe", steps); end.outcome != "" {
+	if end := h.s.probe(ctx, h.live, h.steps(next)); !end.OK() {
 		return end
 	}
 	// In a process that ran another size before, the peak since its start may be that one's.
-	t.PeakBytes, t.CapacityBytes = e.peak(t.Fresh, allocated), e.capacity()
-	return ending{}
+	t.PeakBytes, t.CapacityBytes = peak(h.live, t.Fresh, allocated), capacity(h.live)
+	return ranks.Ending{}
 }
 
 // sameProgram reports whether the processes of one size can run the other: a command may use the searched axis.
@@ -152,9 +165,9 @@ func sameProgram(a, b plan.Setting) bool {
 }
 
 // drop ends the processes of the newest trial.
-func (h *hunt) drop(ctx context.Context, end ending) {
+func (h *hunt) drop(ctx context.Context, end ranks.Ending) {
 	if h.live != nil {
-		h.live.close(ctx, end, h.r)
+		h.live.Close(ctx, end, h.r)
 		h.live = nil
 	}
 }

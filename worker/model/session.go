@@ -1,17 +1,20 @@
-// Package model is the workload `kind: model`: it starts the ranks of a context-parallel model, leads them through
-// warm-up and timed steps over the protocol, and judges how they ended.
+// Package model is the workload `kind: model`: it leads the ranks of a context-parallel model (package ranks) through
+// warm-up and timed steps over the protocol, searches for the largest size, and turns what it hears into a result.
 package model
 
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"cpbench/plan"
 	"cpbench/plan/catalogue"
 	"cpbench/worker"
+	"cpbench/worker/container"
+	"cpbench/worker/model/ranks"
+	"cpbench/worker/node"
 	"cpbench/worker/result"
+	"cpbench/worker/telemetry"
 	"cpbench/worker/tree"
 )
 
@@ -21,26 +24,29 @@ func Open(ctx context.Context, job worker.Job) (worker.Session, error) {
 	if err := tree.Adopt(); err != nil {
 		return nil, err
 	}
-	s := &session{job: job, spec: job.Run.Plan.Spec.Workload}
-	s.openTelemetry(ctx)
-	return s, nil
+	if err := container.Of(job.Run).Check(); err != nil {
+		return nil, err
+	}
+	nodes := node.ForJob(job)
+	gpus := job.Run.Plan.Arrays[job.Task.Array].Shape.GPUsPerNode
+	return &session{job: job, spec: job.Run.Plan.Spec.Workload, nodes: nodes, gpus: telemetry.Open(ctx, nodes, gpus, job.Log)}, nil
 }
 
 type session struct {
-	job  worker.Job
-	spec plan.Workload
-	gpus *telemetry // nil: no GPUs
+	job   worker.Job
+	spec  plan.Workload
+	nodes *node.Fleet
+	gpus  *telemetry.Telemetry
 }
 
-// Close ends the readings of the GPUs; of the executions nothing is left.
+// Close ends the readings of the GPUs and the agents; of the executions nothing is left.
 func (s *session) Close() error {
-	s.gpus.close()
+	s.nodes.Close()
 	return nil
 }
 
 // Run carries out one repeat of a point, or the search of a case point.
 func (s *session) Run(ctx context.Context, pair plan.Pair, r *result.Result) []result.Sample {
-	s.gpus.enter(r)
 	if pair.Case == plan.CaseMaxFit {
 		s.search(ctx, pair, r)
 		return nil
@@ -52,48 +58,33 @@ func (s *session) Run(ctx context.Context, pair plan.Pair, r *result.Result) []r
 	}
 	title := fmt.Sprintf("point %s repeat %d", pair.ID, pair.Repeat)
 	samples, end := s.execute(ctx, setting, title, r)
-	if end.outcome == catalogue.OOMSuspect && ctx.Err() == nil {
+	if end.Outcome == catalogue.OOMSuspect && ctx.Err() == nil {
 		// The text only sometimes means memory: a second set of processes shows whether it was chance.
-		s.job.Log.Info("once more", "what", title, "reason", end.reason, "evidence", end.evidence)
+		s.job.Log.Info("once more", "what", title, "reason", end.Reason, "evidence", end.Evidence)
 		clear(r.Metrics)
 		r.Steps, r.Extra = nil, nil
 		samples, end = s.execute(ctx, setting, title+" once more", r)
 	}
-	end.into(r)
+	end.Into(r)
 	return samples
 }
 
 // execute runs one repeat in processes of its own, within workload.timeout.
-func (s *session) execute(ctx context.Context, setting plan.Setting, title string, r *result.Result) ([]result.Sample, ending) {
+func (s *session) execute(ctx context.Context, setting plan.Setting, title string, r *result.Result) ([]result.Sample, ranks.Ending) {
 	ctx, cancel := s.timeout(ctx)
 	defer cancel()
-	if end := s.gpus.clean(ctx, setting.Ranks/setting.Resources.Nodes); end.outcome != "" {
+	if end := s.ready(ctx, setting, r); !end.OK() {
 		return nil, end
 	}
-	e := s.launch(setting, title)
-	e.fill(r)
-	samples, end := s.measure(ctx, e, r)
-	e.close(ctx, end, r)
+	fill(setting, r)
+	set := ranks.Launch(ctx, s.job, s.nodes, setting, title)
+	samples, end := s.measure(ctx, set, r)
+	set.Close(ctx, end, r)
 	return samples, end
 }
 
 // timeout bounds one execution or trial by workload.timeout.
 func (s *session) timeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	limit := time.Duration(s.spec.Timeout)
-	return context.WithTimeoutCause(ctx, limit, errTimeout{limit})
-}
-
-// errTimeout is the end of workload.timeout.
-type errTimeout struct{ limit time.Duration }
-
-func (e errTimeout) Error() string {
-	return fmt.Sprintf("one execution took longer than workload.timeout (%v)", e.limit)
-}
-
-// workdir is the folder in which the ranks run.
-func (s *session) workdir() string {
-	if filepath.IsAbs(s.spec.Workdir) {
-		return s.spec.Workdir
-	}
-	return filepath.Join(s.job.Run.Plan.Dir, s.spec.Workdir)
+	return context.WithTimeoutCause(ctx, limit, ranks.Timeout{Limit: limit})
 }

@@ -12,7 +12,7 @@ import (
 // onGPUs puts a stand-in for nvidia-smi with two GPUs first on PATH, with the given change to its text.
 func onGPUs(t *testing.T, old, now string) {
 	t.Helper()
-	text, err := os.ReadFile("../gpu/testdata/nvidia-smi")
+	text, err := os.ReadFile("../gpu/source/testdata/nvidia-smi")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 
 // faulty are hooks that fail on one rank as told. The ranks meet in a collective in every step.
 const faulty = `
-import os, sys, time
+import os, signal, sys, time
 import torch
 import torch.distributed as dist
 import cpbench_torch
@@ -37,6 +37,10 @@ def suffer(place):
         return bytearray(1 << 30)
     if kind == "error":
         raise ValueError("a mistake of the hooks")
+    if kind == "hang":
+        time.sleep(3600)
+    if kind == "freeze":
+        os.kill(os.getpid(), signal.SIGSTOP)
     if kind == "exit":
         sys.exit(0)
     if kind == "skip":
@@ -119,6 +123,35 @@ func TestTorchFaults(t *testing.T) {
 					at, ok := suffered(t, st.output(rank))
 					if took := ended.Sub(at); ok && took > soon {
 						t.Errorf("known %v after it happened, want less than %v", took, soon)
+					}
+				}
+			})
+		}
+	})
+}
+
+// A rank that hangs in its own code, or is stopped, while its peer waits for it in a collective: the evidence shows both.
+func TestTorchHang(t *testing.T) {
+	const heartbeat = 3 * time.Second
+	onEach(t, func(t *testing.T, python string) {
+		dir := hooks(t, faulty)
+		for fault, want := range map[string]struct{ reason, place string }{
+			"hang":   {"all ranks are alive, but no step has ended for 3s", `in my_hooks\.py:\d+ suffer, 1 step done$`},
+			"freeze": {"rank 1 has given no sign of life for 3s", `silent for \d`},
+		} {
+			t.Run(fault, func(t *testing.T) {
+				command := torchCommand(python, "my_hooks", "fault="+fault+"@step", "at=22")
+				_, r, _ := only(t, torchSpec(t, dir, 2, command, "warmup: 20", "heartbeat: "+heartbeat.String()))
+				if r.Outcome != catalogue.Hang || r.Reason != want.reason {
+					t.Errorf("%s: %q", r.Outcome, r.Reason)
+				}
+				for _, line := range []string{
+					`(?m)^no answer yet from rank 0, 1$`,
+					`(?m)^rank 0: for .* in distributed_c10d\.py:\d+ all_reduce, my_hooks\.py:\d+ run_step, 1 step done$`,
+					`(?m)^rank 1: for .* ` + want.place,
+				} {
+					if !regexp.MustCompile(line).MatchString(r.Evidence) {
+						t.Errorf("evidence lacks %s", line)
 					}
 				}
 			})

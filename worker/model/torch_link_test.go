@@ -106,11 +106,15 @@ func converse(t *testing.T, conn *protocol.Conn) {
 		}
 	}
 	hear := func() protocol.Message {
-		m, err := conn.Receive()
-		if err != nil {
-			t.Fatal(err)
+		for {
+			m, err := conn.Receive()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, ok := m.(*protocol.Alive); !ok {
+				return m
+			}
 		}
-		return m
 	}
 	h, ok := hear().(*protocol.Hello)
 	if !ok || h.Token != "secret" || h.World != 1 || h.Rank != 0 || h.PID < 1 || h.Device.Name != "cpu" || h.Device.TotalBytes != nil {

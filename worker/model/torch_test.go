@@ -17,7 +17,7 @@ import (
 
 // pythons are the interpreters with PyTorch on which the tests run: those of CPBENCH_TEST_PYTHON, a path list, or
 // else /usr/bin/python3. Without torch a test is skipped, unless CPBENCH_TEST_REQUIRE names torch.
-func pythons(t *testing.T) []string {
+func pythons(t testing.TB) []string {
 	t.Helper()
 	list := filepath.SplitList(os.Getenv("CPBENCH_TEST_PYTHON"))
 	if len(list) == 0 {
@@ -44,7 +44,7 @@ func onEach(t *testing.T, test func(t *testing.T, python string)) {
 }
 
 // abs is a path in the repository.
-func abs(t *testing.T, path string) string {
+func abs(t testing.TB, path string) string {
 	t.Helper()
 	full, err := filepath.Abs(filepath.Join("../..", path))
 	if err != nil {
@@ -54,7 +54,7 @@ func abs(t *testing.T, path string) string {
 }
 
 // torchEnv is the environment of Python programs: cpbench_torch and the given folders can be imported.
-func torchEnv(t *testing.T, dirs ...string) map[string]string {
+func torchEnv(t testing.TB, dirs ...string) map[string]string {
 	t.Helper()
 	dirs = append([]string{abs(t, "templates/python")}, dirs...)
 	return map[string]string{
@@ -69,7 +69,7 @@ func torchCommand(python string, args ...string) []string {
 }
 
 // torchSpec is a spec whose ranks are PyTorch; dir holds their hooks.
-func torchSpec(t *testing.T, dir string, ranks int, command []string, with ...string) string {
+func torchSpec(t testing.TB, dir string, ranks int, command []string, with ...string) string {
 	t.Helper()
 	var quoted []string
 	for _, arg := range command {

@@ -39,7 +39,13 @@ type (
 		TotalBytes *int64 `json:"total_bytes"` // null: unknown
 	}
 	// Ready answers Start: the model is built.
-	Ready struct{}
+	Ready struct {
+		// Compiled tells that the model is compiled for the sizes that it meets, so that what one size needs depends on
+		// the sizes before it.
+		Compiled bool `json:"compiled,omitempty"`
+		// Settings are those that building the model has changed, or that only show in a built model.
+		Settings map[string]string `json:"settings,omitempty"`
+	}
 	// Prepared answers Point: the input is built. The sizes are those that will really run.
 	Prepared struct {
 		Tokens       *int64  `json:"tokens"`
@@ -85,8 +91,11 @@ type (
 		Class string `json:"class,omitempty"`
 		Text  string `json:"text"`
 	}
-	// Alive is a sign of life during long work.
-	Alive struct{}
+	// Alive is a sign of life. A rank that has sent one sends more, as often as Start asks.
+	Alive struct {
+		Where string `json:"where,omitempty"` // where its main thread stands, for people: file:line function
+		Done  *int   `json:"done,omitempty"`  // steps of the current request that have ended; null: unknown
+	}
 )
 
 // From the worker to every rank.
@@ -97,6 +106,8 @@ type (
 		DType    string         `json:"dtype,omitempty"`
 		Topology string         `json:"topology,omitempty"` // 1d, 2d or empty
 		Config   map[string]any `json:"config,omitempty"`
+		// AliveSeconds is how often at least a rank that gives signs of life has to; 0: nobody waits for them.
+		AliveSeconds float64 `json:"alive_seconds,omitempty"`
 	}
 	// Point gives the evaluated sizes and data of the point to prepare: tokens, atoms, msa, data and the user's own.
 	Point struct {

@@ -11,7 +11,7 @@
 // Of point.params it reads tokens and repeats atoms and msa in its answer; it ignores other names and refuses data. It
 // computes in float32 and refuses any other dtype. Besides the times and peaks it reports, per rank, the metrics
 // checksum (the sum over the ranks does not depend on their number, up to rounding), gradient_checksum in training,
-// and exchange_seconds, the mean time of a step spent waiting for other ranks.
+// and exchange_seconds, the mean time of a step spent waiting for other ranks. From start on it gives signs of life.
 //
 // # Faults
 //

@@ -63,7 +63,9 @@ func Main(ctx context.Context, args []string, stderr io.Writer) int {
 // open limits the memory, opens the socket for the other ranks, connects to the worker and says hello. In this
 // order: who is told to start finds every rank listening.
 func open(ctx context.Context, opts options, stderr io.Writer) (*rank, error) {
-	r := &rank{opts: opts, stderr: stderr, where: atBuild, lastSign: time.Now()}
+	r := &rank{opts: opts, stderr: stderr}
+	r.pulse.done.Store(-1)
+	r.enter(atBuild)
 	var err error
 	if r.mem, err = tile.Limited(opts.memory); err != nil {
 		return nil, err
@@ -76,6 +78,7 @@ func open(ctx context.Context, opts options, stderr io.Writer) (*rank, error) {
 	if r.conn, err = protocol.Dial(ctx); err != nil {
 		return nil, err
 	}
+	r.pulse.conn = r.conn
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, err

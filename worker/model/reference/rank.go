@@ -20,8 +20,6 @@ const (
 	// version is that of the computation: its times and memory compare only within one.
 	version = "1"
 	dtype   = "fp32"
-	// aliveEvery is the longest silence of a rank that makes progress.
-	aliveEvery = 5 * time.Second
 )
 
 // rank is the state of the program.
@@ -36,7 +34,7 @@ type rank struct {
 	where    string // build, prepare or step: for messages
 	tokens   int64  // of the point, 0 before
 	poisoned bool   // by the fault nan
-	lastSign time.Time
+	pulse    pulse
 	stopping atomic.Bool // stop has been received
 }
 
@@ -120,10 +118,15 @@ func (r *rank) answer(ctx context.Context, m protocol.Message) error {
 
 // start meets the other ranks and makes the model.
 func (r *rank) start(ctx context.Context, m *protocol.Start) error {
-	r.where = "build"
+	r.enter("build")
 	if r.model != nil {
 		return errors.New("start was sent twice")
 	}
+	every := aliveEvery
+	if m.AliveSeconds > 0 {
+		every = min(every, time.Duration(m.AliveSeconds*float64(time.Second)))
+	}
+	go r.pulse.beat(ctx, max(every, time.Millisecond))
 	switch m.DType {
 	case "", dtype, "float32":
 	default:
@@ -143,7 +146,7 @@ func (r *rank) start(ctx context.Context, m *protocol.Start) error {
 		}
 	}
 	cfg := triangle.Config{Topology: m.Topology, Channels: r.opts.channels, Train: r.train}
-	model, err := triangle.New(cfg, r.mem, peers, r.alive)
+	model, err := triangle.New(cfg, r.mem, peers, r.pulse.at)
 	if errors.Is(err, triangle.ErrMesh) {
 		return failure{catalogue.Skipped, err}
 	}
@@ -159,7 +162,7 @@ func (r *rank) start(ctx context.Context, m *protocol.Start) error {
 
 // prepare builds the input of a point.
 func (r *rank) prepare(ctx context.Context, m *protocol.Point) error {
-	r.where = "prepare"
+	r.enter("prepare")
 	if r.model == nil {
 		return errors.New("point was sent before start")
 	}
@@ -211,7 +214,7 @@ func whole(params map[string]any, name string) (*int64, error) {
 
 // step runs the steps of one request and reports on them.
 func (r *rank) step(ctx context.Context, m *protocol.Step) error {
-	r.where = "step"
+	r.enter("step")
 	if r.model == nil || r.tokens == 0 {
 		return errors.New("step was sent before point")
 	}
@@ -220,10 +223,14 @@ func (r *rank) step(ctx context.Context, m *protocol.Step) error {
 	}
 	steps := protocol.Steps{}
 	var waited time.Duration
+	defer r.pulse.done.Store(-1)
 	for i := range m.Count {
+		r.pulse.done.Store(int64(i))
+		r.pulse.at("barrier")
 		if err := r.model.Barrier(); err != nil {
 			return err
 		}
+		r.pulse.at("step")
 		start := time.Now()
 		if err := r.suffer(ctx, m.Phase, i == 0); err != nil {
 			return err
@@ -234,8 +241,8 @@ func (r *rank) step(ctx context.Context, m *protocol.Step) error {
 		}
 		steps.Seconds = append(steps.Seconds, time.Since(start).Seconds())
 		waited += w
-		r.alive()
 	}
+	r.pulse.done.Store(-1) // before the answer: a later sign would speak of the next request
 	if r.poisoned {
 		r.model.Output()[0], r.poisoned = float32(math.NaN()), false
 	}
@@ -261,12 +268,8 @@ func (r *rank) step(ctx context.Context, m *protocol.Step) error {
 	return nil
 }
 
-// alive sends a sign of life when there was none for a while. It is called where work makes progress: a rank that
-// hangs is silent.
-func (r *rank) alive() {
-	if time.Since(r.lastSign) < aliveEvery {
-		return
-	}
-	r.lastSign = time.Now()
-	_ = r.conn.Send(protocol.Alive{}) // the next answer meets the same error
+// enter notes which part of the work begins.
+func (r *rank) enter(part string) {
+	r.where = part
+	r.pulse.at(part)
 }

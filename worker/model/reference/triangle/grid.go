@@ -76,7 +76,7 @@ func (g grid) forward(m *Model) error {
 				a, b := m.at(x, c), m.at(y, c)
 				scaled(a, a, weightA(c))
 				scaled(b, b, weightB(c))
-				products(m.at(m.out.Floats(), c), m.cols, a, m.rows, b, m.rows, m.cols, m.tick)
+				products(m.at(m.out.Floats(), c), m.cols, a, m.rows, b, m.rows, m.cols)
 			}
 		}
 		return nil
@@ -104,13 +104,13 @@ func (g grid) backward(m *Model) error {
 				return err
 			}
 			for c := range m.channels {
-				combine(m.at(grad, c), n, matrix{m.at(x, c), n, 1}, m.at(y, c), n, n, m.coefficient(c), m.tick)
+				combine(m.at(grad, c), n, matrix{m.at(x, c), n, 1}, m.at(y, c), n, n, m.coefficient(c))
 			}
 			if err := next(m.work[gridX]); err != nil {
 				return err
 			}
 			for c := range m.channels {
-				combine(m.at(grad, c), n, matrix{m.at(x, c), 1, n}, m.at(y, c), n, n, m.coefficient(c), m.tick)
+				combine(m.at(grad, c), n, matrix{m.at(x, c), 1, n}, m.at(y, c), n, n, m.coefficient(c))
 			}
 		}
 		return nil

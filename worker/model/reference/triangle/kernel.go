@@ -5,7 +5,7 @@ const jBlock = 32
 
 // products adds to out[i*ldo+j] the dot product of row i of a and row j of b, for m rows of a and n rows of b, all
 // of length k and contiguous. It works on blocks of 2 by 4 rows: eight sums in registers for six loads.
-func products(out []float32, ldo int, a []float32, m int, b []float32, n, k int, tick func()) {
+func products(out []float32, ldo int, a []float32, m int, b []float32, n, k int) {
 	for j0 := 0; j0 < n; j0 += jBlock {
 		j1 := min(j0+jBlock, n)
 		i := 0
@@ -26,7 +26,6 @@ func products(out []float32, ldo int, a []float32, m int, b []float32, n, k int,
 				out[i*ldo+j] += dot(a[i*k:(i+1)*k], b[j*k:(j+1)*k])
 			}
 		}
-		tick()
 	}
 }
 
@@ -94,7 +93,7 @@ func (m matrix) at(i, j int) float32 { return m.x[i*m.row+j*m.col] }
 
 // combine adds scale * x * y to g: row i of g, of rows rows of length k, gets the inner rows of y weighted by row i
 // of x. Four rows of y are taken at a time.
-func combine(g []float32, rows int, x matrix, y []float32, inner, k int, scale float32, tick func()) {
+func combine(g []float32, rows int, x matrix, y []float32, inner, k int, scale float32) {
 	for i := range rows {
 		gi := g[i*k : (i+1)*k]
 		j := 0
@@ -111,9 +110,6 @@ func combine(g []float32, rows int, x matrix, y []float32, inner, k int, scale f
 			for n := range gi {
 				gi[n] += w * yj[n]
 			}
-		}
-		if i%jBlock == 0 {
-			tick()
 		}
 	}
 }

@@ -85,7 +85,7 @@ func computeRank(t *testing.T, cfg Config, l *peer.Listener, n int) (answer, err
 		defer peers.Close()
 	}
 	mem := tile.Unlimited()
-	m, err := New(cfg, mem, peers, func() {})
+	m, err := New(cfg, mem, peers, func(string) {})
 	if err != nil {
 		return answer{}, err
 	}
@@ -278,7 +278,7 @@ func TestNewRefusesAnIllegalMesh(t *testing.T) {
 func BenchmarkStep(b *testing.B) {
 	for _, train := range []bool{false, true} {
 		b.Run(fmt.Sprintf("train=%t", train), func(b *testing.B) {
-			m, err := New(Config{Channels: 4, Train: train}, tile.Unlimited(), nil, func() {})
+			m, err := New(Config{Channels: 4, Train: train}, tile.Unlimited(), nil, func(string) {})
 			if err != nil {
 				b.Fatal(err)
 			}

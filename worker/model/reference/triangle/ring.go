@@ -51,7 +51,7 @@ func (g ring) forward(m *Model) error {
 	}
 	err := g.round(m, func(owner int, b *tile.Tile) error {
 		for c := range m.channels {
-			products(m.at(out, c)[owner*m.rows:], m.cols, m.at(a, c), m.rows, m.at(b.Floats(), c), m.rows, m.cols, m.tick)
+			products(m.at(out, c)[owner*m.rows:], m.cols, m.at(a, c), m.rows, m.at(b.Floats(), c), m.rows, m.cols)
 		}
 		return nil
 	})
@@ -75,8 +75,8 @@ func (g ring) backward(m *Model) error {
 	err := g.round(m, func(owner int, b *tile.Tile) error {
 		for c := range m.channels {
 			block := m.at(out, c)[owner*n:]
-			combine(m.at(grad, c), n, matrix{block, k, 1}, m.at(b.Floats(), c), n, k, m.coefficient(c), m.tick)
-			combine(m.at(travelling.Floats(), c), n, matrix{block, 1, k}, m.at(z, c), n, k, m.coefficient(c), m.tick)
+			combine(m.at(grad, c), n, matrix{block, k, 1}, m.at(b.Floats(), c), n, k, m.coefficient(c))
+			combine(m.at(travelling.Floats(), c), n, matrix{block, 1, k}, m.at(z, c), n, k, m.coefficient(c))
 		}
 		if g.world == 1 {
 			return nil

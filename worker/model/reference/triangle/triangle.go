@@ -46,7 +46,7 @@ type Model struct {
 	cfg   Config
 	mem   *tile.Memory
 	peers *peer.Peers // nil with one rank
-	tick  func()
+	place func(where string)
 	split split
 
 	shard
@@ -69,14 +69,14 @@ type split interface {
 	gradient(m *Model) *tile.Tile
 }
 
-// New returns the model of one rank; peers is nil with one rank. During long work, tick is called several times a
-// second at least. Nothing is mapped yet.
-func New(cfg Config, mem *tile.Memory, peers *peer.Peers, tick func()) (*Model, error) {
+// New returns the model of one rank; peers is nil with one rank. place is told where the work stands: it computes, or
+// waits for other ranks. Nothing is mapped yet.
+func New(cfg Config, mem *tile.Memory, peers *peer.Peers, place func(where string)) (*Model, error) {
 	world := 1
 	if peers != nil {
 		world = peers.World()
 	}
-	m := &Model{cfg: cfg, mem: mem, peers: peers, tick: tick}
+	m := &Model{cfg: cfg, mem: mem, peers: peers, place: place}
 	switch cfg.Topology {
 	case "1d":
 		m.split = ring{world}
@@ -180,9 +180,11 @@ func (m *Model) residual() {
 
 // wait runs f and counts its time as waiting for other ranks.
 func (m *Model) wait(f func() error) error {
+	m.place("exchange with other ranks")
 	start := time.Now()
 	err := f()
 	m.waited += time.Since(start)
+	m.place("step")
 	return err
 }
 

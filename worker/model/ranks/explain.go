@@ -1,6 +1,7 @@
-package model
+package ranks
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -16,36 +17,45 @@ const searchedBytes = 64 << 10
 
 // explain looks in the logs of the ranks for what a failure that no rank has explained was: a rank that is killed, or
 // whose program knows nothing of the protocol's words, still leaves the text of its last exception. What nothing
-// explains stays an error, and never means that a size does not fit.
-func (e *execution) explain(end ending) ending {
-	if end.outcome != catalogue.Error || end.final {
+// explains stays an error, and never means that a size does not fit. Of ranks that were waited for in vain only a raised
+// out-of-memory counts: who has met it leaves its peers waiting, while other lines may be warnings.
+func (s *Set) explain(end Ending) Ending {
+	if end.Outcome == catalogue.Hang || end.Outcome == catalogue.Timeout {
+		if found, rank, ok := s.findText(Ending{}); ok && found.Raised && found.Outcome.OutOfMemory() {
+			end.Outcome, end.Evidence = found.Outcome, found.Fragment+"\n"+end.Evidence
+			end.Reason = fmt.Sprintf("%s; the log of rank %d tells why", end.Reason, rank)
+		}
 		return end
 	}
-	if found, rank, ok := e.findText(end); ok {
-		end.outcome, end.evidence = found.Outcome, found.Fragment
+	if end.Outcome != catalogue.Error || end.final {
+		return end
+	}
+	if found, rank, ok := s.findText(end); ok {
+		end.Outcome, end.Evidence = found.Outcome, found.Fragment
 		if found.Note != "" {
-			end.evidence += "\n" + found.Note
+			end.Evidence += "\n" + found.Note
 		}
-		end.reason = strings.TrimSpace(fmt.Sprintf("%s; the log of rank %d tells why", end.reason, rank))
+		end.Reason = strings.TrimSpace(fmt.Sprintf("%s; the log of rank %d tells why", end.Reason, rank))
 		if found.Outcome != catalogue.OOMHost {
 			return end
 		}
 	}
-	if n, ok, where := e.kills(); ok && n > 0 && (end.signal == syscall.SIGKILL || end.outcome == catalogue.OOMHost || end.echo) {
-		end.outcome = catalogue.OOMHost
-		end.reason += ": the kernel killed for lack of host memory"
-		end.evidence = strings.TrimSpace(fmt.Sprintf("oom_kill +%d in %s\n%s", n, where, end.evidence))
+	_, told := evidence.Killed(end.Evidence) // by a launcher, whose own end is another one
+	if k := s.nodes.Kills(context.Background(), s.Nodes()); k.N > 0 && (end.signal == syscall.SIGKILL || told || end.Outcome == catalogue.OOMHost || end.echo) {
+		end.Outcome = catalogue.OOMHost
+		end.Reason += ": the kernel killed for lack of host memory"
+		end.Evidence = strings.TrimSpace(fmt.Sprintf("oom_kill +%d in %s\n%s", k.N, k.Where, end.Evidence))
 		return end
 	}
-	if end.signal == syscall.SIGKILL && end.outcome == catalogue.Error {
-		end.reason += "; nothing shows that memory was the reason"
+	if end.signal == syscall.SIGKILL && end.Outcome == catalogue.Error {
+		end.Reason += "; nothing shows that memory was the reason"
 	}
 	return end
 }
 
 // findText looks in the words of the rank that failed, then in the log of every rank: a text about memory counts
 // whoever wrote it, because the others only see their peer go away.
-func (e *execution) findText(end ending) (evidence.Finding, int, bool) {
+func (s *Set) findText(end Ending) (evidence.Finding, int, bool) {
 	best, at, ok := evidence.Finding{}, 0, false
 	take := func(text string, rank int) {
 		found, hit := evidence.Classify(text)
@@ -53,9 +63,9 @@ func (e *execution) findText(end ending) (evidence.Finding, int, bool) {
 			best, at, ok = found, rank, true
 		}
 	}
-	take(end.evidence, end.rank)
+	take(end.Evidence, end.rank)
 	seen := map[*proc]bool{}
-	for i, r := range e.ranks {
+	for i, r := range s.Ranks {
 		if r.proc != nil && !seen[r.proc] {
 			seen[r.proc] = true
 			take(r.proc.tail(searchedBytes), i)

@@ -1,4 +1,4 @@
-package model
+package ranks
 
 import (
 	"context"
@@ -15,57 +15,61 @@ import (
 const sendLimit = 10 * time.Second
 
 // send gives an event to the execution, or drops it once the execution is over.
-func (e *execution) send(ev event) {
+func (s *Set) send(ev event) {
 	select {
-	case e.events <- ev:
-	case <-e.over.Done():
+	case s.events <- ev:
+	case <-s.over.Done():
 	}
 }
 
 // accept takes the connections of the ranks until the listener is closed.
-func (e *execution) accept() {
+func (s *Set) accept() {
 	for {
-		nc, err := e.listen.Accept()
+		nc, err := s.listen.Accept()
 		if err != nil {
 			return
 		}
-		e.talkers.Go(func() { e.hear(nc) })
+		s.talkers.Go(func() { s.hear(nc) })
 	}
 }
 
 // hear reads the hello of a connection and then everything else that it says. A wrong token is dropped: somebody
 // else on this machine has found the port.
-func (e *execution) hear(nc net.Conn) {
+func (s *Set) hear(nc net.Conn) {
 	conn := protocol.NewConn(nc)
 	defer conn.Close() // nobody listens any more
-	stop := context.AfterFunc(e.over, func() {
+	stop := context.AfterFunc(s.over, func() {
 		conn.Close() // ends the Receive below
 	})
 	defer stop()
 	first, err := conn.Receive()
 	hello, ok := first.(*protocol.Hello)
-	if err != nil || !ok || hello.Token != e.token {
-		e.s.job.Log.Warn("dropped a stranger", "address", conn.RemoteAddr().String())
+	if err != nil || !ok || hello.Token != s.token {
+		s.job.Log.Warn("dropped a stranger", "address", conn.RemoteAddr().String())
 		return
 	}
-	e.send(event{rank: hello.Rank, msg: hello, conn: conn})
+	s.send(event{rank: hello.Rank, msg: hello, at: time.Now(), conn: conn})
 	for {
 		m, err := conn.Receive()
 		if errors.Is(err, protocol.ErrUnknownType) {
 			continue // a newer rank may say more than we understand
 		}
 		if err != nil {
-			e.send(event{rank: hello.Rank, err: err})
+			s.send(event{rank: hello.Rank, err: err})
 			return
 		}
-		e.send(event{rank: hello.Rank, msg: m})
+		s.send(event{rank: hello.Rank, msg: m, at: time.Now()})
 	}
 }
 
-// tell sends a message to every rank. The connection of a rank that does not take it is closed; its end is heard of
-// like any other.
-func (e *execution) tell(ctx context.Context, m protocol.Message) {
-	for _, r := range e.ranks {
+// Tell sends a message to every rank. The connection of a rank that does not take it is closed; its end is heard of
+// like any other. What the ranks say of their memory after a protocol.Step is that of its steps.
+func (s *Set) Tell(ctx context.Context, m protocol.Message) {
+	_, steps := m.(*protocol.Step)
+	for _, r := range s.Ranks {
+		if steps {
+			r.Memory = nil
+		}
 		if r.conn == nil {
 			continue
 		}
