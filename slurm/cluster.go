@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -40,4 +41,27 @@ func Hostnames(ctx context.Context, nodes string) ([]string, error) {
 		return nil, fmt.Errorf("names of the nodes %s: %w", nodes, err)
 	}
 	return strings.Fields(string(out)), nil
+}
+
+// TestOnly has sbatch check a script without submitting it, which takes one job id, and returns its estimate of the
+// start, such as "Job 7 to start at 2026-11-30T12:38:46 using 1 processors on nodes n1 in partition gpu". It finds
+// unknown names and impossible nodes; a time limit above that of the partition is found only where the site enforces
+// it, otherwise the job would wait for ever. A refusal is an error that carries sbatch's words.
+func (s *Slurm) TestOnly(ctx context.Context, script []byte) (string, error) {
+	c := command{bin: s.Bin, dir: s.Dir, env: s.Env, limit: submitLimit, stdin: script, name: "sbatch", args: []string{"--test-only"}, both: true}
+	out, err := c.run(ctx)
+	if err != nil {
+		return "", fmt.Errorf("test the script: %w", err)
+	}
+	return strings.TrimPrefix(tail(out), "sbatch: "), nil
+}
+
+// Words returns what a Slurm command that failed has said on its stderr, its lines joined by "; ", and nothing if err
+// does not come from such a command.
+func Words(err error) string {
+	var failure *commandError
+	if errors.As(err, &failure) {
+		return failure.stderr
+	}
+	return ""
 }

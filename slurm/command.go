@@ -20,10 +20,12 @@ type command struct {
 	bin   string   // folder of the command; empty means PATH
 	dir   string   // working folder; empty means this process's
 	env   []string // nil means this process's
+	set   []string // variables for this call alone, on top of the cleaned env
 	limit time.Duration
 	stdin []byte
 	name  string
 	args  []string
+	both  bool // the answer is on stderr as well: it follows what stands on stdout
 }
 
 // commandError is a call that did not succeed.
@@ -57,13 +59,16 @@ func (c command) run(ctx context.Context) ([]byte, error) {
 	if cmd.Env == nil {
 		cmd.Env = os.Environ()
 	}
-	cmd.Env = Clean(cmd.Env)
+	cmd.Env = append(Clean(cmd.Env), c.set...)
 	cmd.Stdin = bytes.NewReader(c.stdin)
 	// A grandchild that holds the pipes must not keep us after the limit.
 	cmd.WaitDelay = time.Second
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
+	if err == nil && c.both {
+		return append(stdout.Bytes(), stderr.Bytes()...), nil
+	}
 	if err == nil {
 		return stdout.Bytes(), nil
 	}

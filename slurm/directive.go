@@ -13,7 +13,7 @@ import (
 // directives are the #SBATCH values of a job, in the order in which they are written.
 func (j Job) directives() ([]string, error) {
 	p, a := j.Run.Plan, j.Run.Plan.Arrays[j.Array]
-	output, err := outputPattern(j.Run.LogsDir())
+	output, err := outputPattern(j.Run.LogsDir(), "%A_%a.out")
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func (j Job) directives() ([]string, error) {
 			add(name, value)
 		}
 	}
-	array := indexList(j.tasks())
+	array := IndexList(j.tasks())
 	if p.Spec.Slurm.Parallel > 0 {
 		array += "%" + strconv.Itoa(p.Spec.Slurm.Parallel)
 	}
@@ -48,7 +48,7 @@ func (j Job) directives() ([]string, error) {
 	if d := time.Duration(p.Spec.Slurm.SignalBefore); d > 0 {
 		add("signal", fmt.Sprintf("B:USR2@%d", int64(d.Seconds())))
 	}
-	if p.Spec.Slurm.Requeue {
+	if p.Spec.Slurm.Requeue || p.Spec.Retry.Requeues() {
 		out = append(out, "--requeue")
 	} else {
 		out = append(out, "--no-requeue")
@@ -107,13 +107,13 @@ func directiveWord(v string) (string, error) {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(v) + `"`, nil
 }
 
-// outputPattern is the file for the output of each task. A percent sign in the path is doubled; a backslash cannot be
+// outputPattern is the file for the output, under a name that may hold patterns. A percent sign in the path is doubled; a backslash cannot be
 // written, as it switches the patterns off.
-func outputPattern(dir string) (string, error) {
+func outputPattern(dir, name string) (string, error) {
 	if strings.Contains(dir, `\`) {
 		return "", fmt.Errorf("the run folder %q has a backslash in its path, which Slurm's --output cannot hold; choose another place with --runs DIR", dir)
 	}
-	return strings.ReplaceAll(dir, "%", "%%") + "/%A_%a.out", nil
+	return strings.ReplaceAll(dir, "%", "%%") + "/" + name, nil
 }
 
 // timeLimit writes seconds as HH:MM:SS; Slurm rounds up to minutes.
@@ -121,8 +121,8 @@ func timeLimit(seconds int64) string {
 	return fmt.Sprintf("%02d:%02d:%02d", seconds/3600, seconds/60%60, seconds%60)
 }
 
-// indexList writes sorted array indices as Slurm does: 0-4,7.
-func indexList(indices []int) string {
+// IndexList writes sorted array indices as Slurm does: 0-4,7.
+func IndexList(indices []int) string {
 	var b strings.Builder
 	for i := 0; i < len(indices); {
 		j := i

@@ -25,7 +25,7 @@ func Overrides(environ []string) []string {
 }
 
 // Clean returns environ without the variables through which Slurm's commands take options (SBATCH_*, SQUEUE_*,
-// SCANCEL_*, SACCT_*) and without the SLURM_* that a surrounding job left: a nested sbatch would inherit its task index
+// SCANCEL_*, SACCT_*, SINFO_*) and without the SLURM_* that a surrounding job left: a nested sbatch would inherit its task index
 // and its GPUs. What leads to the controller stays: SLURM_CONF, and SLURM_JWT, which is the user's pass at some sites.
 func Clean(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
@@ -33,7 +33,7 @@ func Clean(environ []string) []string {
 		if name == "SLURM_CONF" || name == "SLURM_JWT" {
 			return false
 		}
-		for _, prefix := range []string{"SBATCH_", "SLURM_", "SQUEUE_", "SCANCEL_", "SACCT_"} {
+		for _, prefix := range []string{"SBATCH_", "SLURM_", "SQUEUE_", "SCANCEL_", "SACCT_", "SINFO_"} {
 			if strings.HasPrefix(name, prefix) {
 				return true
 			}

@@ -22,14 +22,17 @@ type Job struct {
 	Again   []string // outcomes to run again although they are done
 }
 
-var jobScript = template.Must(template.New("job.sbatch").Parse(templates.JobScript))
+var jobScript = parseScript("job.sbatch", templates.JobScript)
+
+// parseScript parses the template of a script that has set-up lines.
+func parseScript(name, text string) *template.Template {
+	return template.Must(template.Must(template.New(name).Parse(text)).Parse(templates.Setup))
+}
 
 // Name is the job's name, unique to the run, the array and the attempt, so that a lost answer of sbatch can be
 // looked up.
 func (j Job) Name() string {
-	sweep := j.Run.Plan.Name
-	stamp := strings.TrimPrefix(j.Run.Name(), sweep+"-")
-	return fmt.Sprintf("%s.%s.%d.a%d", sweep, stamp, j.Array, j.Attempt)
+	return fmt.Sprintf("%s.%s.%d.a%d", j.Run.Plan.Name, stamp(j.Run), j.Array, j.Attempt)
 }
 
 func (j Job) tasks() []int {

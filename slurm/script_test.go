@@ -48,7 +48,7 @@ matrix: {cp: [1, 4, 8], tokens: [1024, 2048]}
 workload: {kind: model, mode: inference, command: [./model, "{cp}"], ranks: cp}
 resources: {gpus_per_node: cp, gpu_type: h200, cpus_per_task: 64, time: 90m, exclusive: true}
 site: {gpus_per_node: 8}
-slurm: {partition: "gpu,long", account: proj, qos: high, constraint: "a&b", reservation: "my res", exclude: "n[1-3]", parallel: 4, requeue: true, extra: ["--switches=1", "--contiguous", "--container-image=nvcr.io#nvidia/pytorch:1"]}
+slurm: {partition: "gpu,long", account: proj, qos: high, constraint: "a&b", reservation: "my res", exclude: "n[1-3]", parallel: 4, requeue: true, extra: ["--switches=1", "--contiguous", "--wckey=site#physics:1"]}
 setup: ["module purge", "", "# a comment", "source '/opt/it''s here/env.sh' # with a comment"]
 `
 
@@ -71,24 +71,30 @@ func TestGoldenScripts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden := filepath.Join("testdata", "script", name+".sbatch")
-		if *update {
-			if err := os.WriteFile(golden, got, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
+		golden(t, name+".sbatch", got)
+	}
+}
+
+// golden compares a script with its golden file, and lets bash and shellcheck read it.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", "script", name)
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(string(want), string(got)); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
-		if _, err := syntax.NewParser().Parse(bytes.NewReader(got), name); err != nil {
-			t.Errorf("%s is no bash: %v", name, err)
-		}
-		shellcheck(t, golden)
 	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s: %s", name, diff)
+	}
+	if _, err := syntax.NewParser().Parse(bytes.NewReader(got), name); err != nil {
+		t.Errorf("%s is no bash: %v", name, err)
+	}
+	shellcheck(t, file)
 }
 
 // shellcheck runs shellcheck on a script where it is installed; CPBENCH_TEST_REQUIRE says where it must be.

@@ -36,7 +36,11 @@ var _ Executor = (*Slurm)(nil)
 
 // Submit gives the script to sbatch on stdin. A refusal carries sbatch's own words; see also ErrNoAnswer.
 func (s *Slurm) Submit(ctx context.Context, script []byte) (string, error) {
-	out, err := s.call(ctx, submitLimit, script, "sbatch", "--parsable")
+	return answer(s.call(ctx, submitLimit, script, "sbatch", "--parsable"))
+}
+
+// answer reads what a call of sbatch came to.
+func answer(out []byte, err error) (string, error) {
 	if err != nil {
 		var failure *commandError
 		// The controller may act on a request whose reply came too late for sbatch.

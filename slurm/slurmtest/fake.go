@@ -29,8 +29,9 @@ func init() {
 	}
 }
 
-// Commands returns the fakes for testscript.Main: sbatch, squeue, scancel, scontrol and sacct of a cluster without
-// accounting. The cluster lives in the folder that the environment's CPBENCH_FAKE_SLURM names and is made on first use;
+// Commands returns the fakes for testscript.Main: sbatch, squeue, scancel, scontrol and sacct of a cluster, without
+// accounting unless CPBENCH_FAKE_ACCOUNTING is set. The cluster lives in the folder that the environment's
+// CPBENCH_FAKE_SLURM names and is made on first use;
 // CPBENCH_FAKE_MAXARRAY is its MaxArraySize, 1001 unless set. sbatch really runs the array, at most 8 tasks at a time,
 // and refuses what the real one refuses, in its words; an option or a column that a fake does not know is an error. Call
 // StopFakes before the folder goes.

@@ -7,18 +7,23 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"cpbench/slurm/local"
 )
 
-// squeue is the fake of that name: --jobs, --states=all, and always --noheader, --array and --Format with suffixes.
+// squeue is the fake of that name: --jobs, --name, --states=all, and always --noheader, --array and --Format with
+// suffixes. All jobs are of the one user, whatever --user says.
 func squeue(args []string) int {
 	flags := flag.NewFlagSet("squeue", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	var jobs, states, format string
-	var noHeader, perTask bool
+	var jobs, states, format, name string
+	var noHeader, perTask, all bool
+	flags.StringVar(&name, "name", "", "")
+	flags.String("user", "", "")
+	flags.BoolVar(&all, "all", false, "")
 	for _, name := range []string{"jobs", "j"} {
 		flags.StringVar(&jobs, name, "", "")
 	}
@@ -49,7 +54,7 @@ func squeue(args []string) int {
 		return errorf("%v", err)
 	}
 	for _, dir := range dirs {
-		if err := printTasks(dir, states == "all", strings.Split(format, ",")); err != nil {
+		if err := printTasks(dir, states == "all", strings.Split(name, ","), strings.Split(format, ",")); err != nil {
 			return errorf("squeue: error: %v", err)
 		}
 	}
@@ -73,8 +78,8 @@ func knownJobs(state string, ids []string) ([]string, error) {
 	return dirs, nil
 }
 
-// printTasks prints one row a task.
-func printTasks(dir string, all bool, columns []string) error {
+// printTasks prints one row a task of a job, if it has one of the names or there are none.
+func printTasks(dir string, all bool, names, columns []string) error {
 	entries, err := readJournal(dir)
 	if err != nil {
 		return err
@@ -87,6 +92,13 @@ func printTasks(dir string, all bool, columns []string) error {
 	if err != nil {
 		return err
 	}
+	if names[0] != "" && !slices.Contains(names, jobName(header)) {
+		return nil
+	}
+	submitted, err := submitTime(dir)
+	if err != nil {
+		return err
+	}
 	id := filepath.Base(dir)
 	for _, e := range entries {
 		if e.state.Ended() && !all {
@@ -95,6 +107,7 @@ func printTasks(dir string, all bool, columns []string) error {
 		values := map[string]string{
 			"ArrayJobID": id, "ArrayTaskID": "N/A", "JobID": taskJobID(id, header.Indices, e.index),
 			"State": string(e.state), "exit_code": strconv.Itoa(e.status), "NodeList": e.node, "Name": jobName(header),
+			"RestartCnt": "0", "SubmitTime": clock(submitted), "StartTime": clock(e.start), "EndTime": clock(e.end()), "TimeLimit": "1:00:00", "Partition": "fake", "MinMemory": "1G", "Reason": "None",
 		}
 		if header.Indices != nil {
 			values["ArrayTaskID"] = strconv.Itoa(e.index)
@@ -111,6 +124,15 @@ func printTasks(dir string, all bool, columns []string) error {
 		printf("%s", row.String())
 	}
 	return nil
+}
+
+// submitTime is when sbatch took a job.
+func submitTime(dir string) (int64, error) {
+	info, err := os.Stat(filepath.Join(dir, "header"))
+	if err != nil {
+		return 0, err
+	}
+	return info.ModTime().Unix(), nil
 }
 
 // jobName is what Slurm calls a job.
@@ -149,7 +171,87 @@ func scontrol(args []string) int {
 	return 0
 }
 
-// sacct is the fake of that name, on a cluster without accounting.
-func sacct([]string) int {
-	return errorf("Slurm accounting storage is disabled")
+// sacct is the fake of that name. The cluster has no accounting unless the environment's CPBENCH_FAKE_ACCOUNTING is set;
+// then its rows are those of the tasks that have ended, in the columns of --format.
+func sacct(args []string) int {
+	if os.Getenv("CPBENCH_FAKE_ACCOUNTING") == "" {
+		return errorf("Slurm accounting storage is disabled")
+	}
+	flags := flag.NewFlagSet("sacct", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	format, name := flags.String("format", "", ""), flags.String("name", "", "")
+	flags.String("starttime", "", "")
+	for _, option := range []string{"noheader", "allocations", "parsable2", "allusers"} {
+		flags.Bool(option, false, "")
+	}
+	if err := flags.Parse(args); err != nil || flags.NArg() > 0 || *format == "" || *name == "" {
+		return errorf("sacct: this is a fake, and does not know how to answer %s", strings.Join(args, " "))
+	}
+	state, err := stateDir()
+	if err != nil {
+		return errorf("sacct: error: %v", err)
+	}
+	dirs, err := filepath.Glob(jobDir(state, "*"))
+	if err != nil {
+		return errorf("sacct: error: %v", err)
+	}
+	for _, dir := range dirs {
+		if err := printBooked(dir, strings.Split(*name, ","), strings.Split(*format, ",")); err != nil {
+			return errorf("sacct: error: %v", err)
+		}
+	}
+	return 0
+}
+
+// printBooked prints a row for each task of a job that has ended, if the job has one of the names.
+func printBooked(dir string, names, columns []string) error {
+	entries, err := readJournal(dir)
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "header"))
+	if err != nil {
+		return err
+	}
+	header, err := local.ParseHeader(text)
+	if err != nil || !slices.Contains(names, jobName(header)) {
+		return err
+	}
+	submitted, err := submitTime(dir)
+	if err != nil {
+		return err
+	}
+	id := filepath.Base(dir)
+	for _, e := range entries {
+		if !e.state.Ended() {
+			continue
+		}
+		raw := taskJobID(id, header.Indices, e.index)
+		values := map[string]string{
+			"JobID": id, "JobIDRaw": raw, "State": string(e.state), "ExitCode": bookedExit(e.status), "Submit": clock(submitted),
+			"Start": clock(e.start), "End": clock(e.end()), "Timelimit": "01:00:00", "NodeList": e.node, "Partition": "fake", "ReqMem": "1G",
+			"Reason": "None", "JobName": jobName(header),
+		}
+		if header.Indices != nil {
+			values["JobID"] = id + "_" + strconv.Itoa(e.index)
+		}
+		row := make([]string, len(columns))
+		for i, column := range columns {
+			value, known := values[column]
+			if !known {
+				return fmt.Errorf("this is a fake, and does not know the column %s", column)
+			}
+			row[i] = value
+		}
+		printf("%s", strings.Join(row, "|"))
+	}
+	return nil
+}
+
+// bookedExit is an exit code as accounting shows it: cut to seven bits.
+func bookedExit(status int) string {
+	if signal := status & 0x7f; signal != 0 {
+		return "0:" + strconv.Itoa(signal)
+	}
+	return strconv.Itoa(status>>8&0x7f) + ":0"
 }

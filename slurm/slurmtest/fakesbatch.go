@@ -39,7 +39,10 @@ func errorf(format string, args ...any) int {
 	return 1
 }
 
-// sbatch is the fake of that name. It knows --parsable, --array, --output, --job-name and a script's path.
+// sbatch is the fake of that name. It knows --parsable, --array, --output, --job-name, --dependency=afterany:ID... and a
+// script's path, and takes --kill-on-invalid-dep, --exclude and --begin for granted. It writes each call into the state folder's
+// file calls. CPBENCH_FAKE_SBATCH=refuse:TEXT refuses the jobs whose name contains TEXT, and lose:TEXT takes them and
+// answers as if the reply had been lost.
 func sbatch(args []string) int {
 	if len(args) == 2 && args[0] == keepOption {
 		return keep(args[1])
@@ -56,6 +59,10 @@ func sbatch(args []string) int {
 			})
 		}
 	}
+	dependency := flags.String("dependency", "", "")
+	for _, name := range []string{"kill-on-invalid-dep", "exclude", "begin"} {
+		flags.String(name, "", "")
+	}
 	if err := flags.Parse(args); err != nil || flags.NArg() > 1 {
 		errorf("sbatch: unrecognized option '%s'", strings.Join(args, " "))
 		errorf(`Try "sbatch --help" for more information`)
@@ -71,15 +78,48 @@ func sbatch(args []string) int {
 	if status != 0 {
 		return status
 	}
-	id, status := submit(script, overrides)
+	if err := logCall(args); err != nil {
+		return errorf("sbatch: error: %v", err)
+	}
+	ids, after := strings.CutPrefix(*dependency, "afterany:")
+	if after != (*dependency != "") {
+		return errorf("sbatch: error: this is a fake, and does not know --dependency=%s", *dependency)
+	}
+	id, status := submit(script, overrides, ids)
 	switch {
 	case status != 0:
+	case trouble("lose", script):
+		return errorf("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation")
 	case *parsable:
 		printf("%d", id)
 	default:
 		printf("Submitted batch job %d", id)
 	}
 	return status
+}
+
+// logCall adds a line to the file calls.
+func logCall(args []string) error {
+	state, err := stateDir()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(state, 0o755); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(filepath.Join(state, "calls"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(file, "sbatch %s\n", strings.Join(args, " "))
+	return errors.Join(err, file.Close())
+}
+
+// trouble reports whether CPBENCH_FAKE_SBATCH names that trouble for this job.
+func trouble(kind string, script []byte) bool {
+	text, found := strings.CutPrefix(os.Getenv("CPBENCH_FAKE_SBATCH"), kind+":")
+	header, err := local.ParseHeader(script)
+	return found && err == nil && strings.Contains(header.Name, text)
 }
 
 // readScript takes the script from a file or from stdin, and refuses what sbatch refuses.
@@ -111,8 +151,8 @@ func readScript(path string) (script []byte, status int) {
 	return script, 0
 }
 
-// submit puts the job into the state folder and starts its keeper.
-func submit(script []byte, overrides []string) (id int, status int) {
+// submit puts the job into the state folder and starts its keeper. after are the ids of jobs that have to end first.
+func submit(script []byte, overrides []string, after string) (id int, status int) {
 	text := override(script, overrides)
 	header, err := local.ParseHeader(text)
 	badArray := slices.ContainsFunc(header.Indices, func(index int) bool { return index >= maxArraySize() })
@@ -121,6 +161,9 @@ func submit(script []byte, overrides []string) (id int, status int) {
 		return 0, errorf("sbatch: error: Batch job submission failed: Invalid job array specification")
 	case err != nil:
 		return 0, errorf("sbatch: fatal: %v", err)
+	case trouble("refuse", script):
+		errorf("sbatch: error: QOSMaxSubmitJobPerUserLimit")
+		return 0, errorf("sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)")
 	}
 	state, err := stateDir()
 	if err != nil {
@@ -135,6 +178,7 @@ func submit(script []byte, overrides []string) (id int, status int) {
 		os.MkdirAll(job, 0o755),
 		os.WriteFile(filepath.Join(job, "slurm_script"), script, 0o700),
 		os.WriteFile(filepath.Join(job, "header"), text, 0o600),
+		os.WriteFile(filepath.Join(job, "after"), []byte(after), 0o600),
 		startKeeper(job),
 	); err != nil {
 		return 0, errorf("sbatch: error: %v", err)
@@ -222,13 +266,46 @@ func keep(job string) int {
 	if err := errors.Join(err, os.WriteFile(pidFile, []byte(strconv.Itoa(os.Getpid())), 0o600)); err != nil {
 		return errorf("%v", err)
 	}
-	array.Start()
-	context.AfterFunc(ctx, array.Cancel)
 	_, err = os.Stdout.WriteString("ready")
-	if err := errors.Join(err, os.Stdout.Close(), array.Wait(context.Background()), journal.Close(), os.Remove(pidFile)); err != nil {
+	if err := errors.Join(err, os.Stdout.Close()); err != nil {
+		return errorf("%v", err)
+	}
+	if waitForOthers(ctx, job) {
+		array.Start()
+		context.AfterFunc(ctx, array.Cancel)
+		err = array.Wait(context.Background())
+	} else {
+		_, err = journal.WriteString(strings.ReplaceAll(pending.String(), string(slurm.Pending), string(slurm.Cancelled)))
+	}
+	if err := errors.Join(err, journal.Close(), os.Remove(pidFile)); err != nil {
 		return errorf("%v", err)
 	}
 	return 0
+}
+
+// waitForOthers waits until the jobs that this one comes after have ended. It reports false if this one is cancelled
+// meanwhile.
+func waitForOthers(ctx context.Context, job string) bool {
+	after, err := os.ReadFile(filepath.Join(job, "after"))
+	if err != nil || len(after) == 0 {
+		return true
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for _, id := range strings.Split(string(after), ":") {
+		pidFile := filepath.Join(filepath.Dir(job), id, "pid")
+		for {
+			if _, err := os.Stat(pidFile); err != nil {
+				break // ended, or never there
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // jobEnv is the submitter's environment as a first run of a job gets it.

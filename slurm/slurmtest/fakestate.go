@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -71,15 +72,33 @@ func journalLine(index int, state slurm.TaskState) string {
 	code, sig, _ := strings.Cut(state.Exit, ":")
 	c, _ := strconv.Atoi(code) // none while it runs
 	s, _ := strconv.Atoi(sig)
-	return fmt.Sprintf("%d %s %d %s\n", index, state.State, c<<8|s, state.Node)
+	return fmt.Sprintf("%d %s %d %d %s\n", index, state.State, c<<8|s, time.Now().Unix(), state.Node)
 }
 
 // entry is where a task stands.
 type entry struct {
 	index  int
 	state  slurm.State
-	status int // raw wait status
+	status int   // raw wait status
+	at     int64 // when it came to stand there, in Unix seconds
 	node   string
+	start  int64 // when it began to run; 0: it has not
+}
+
+// end is when it ended; 0: it has not.
+func (e entry) end() int64 {
+	if !e.state.Ended() {
+		return 0
+	}
+	return e.at
+}
+
+// clock is a time as Slurm's commands print it, in the zone of the environment.
+func clock(unix int64) string {
+	if unix == 0 {
+		return "N/A"
+	}
+	return time.Unix(unix, 0).Format("2006-01-02T15:04:05")
 }
 
 // readJournal returns the last entry of each task, in the order of their indices.
@@ -92,8 +111,11 @@ func readJournal(job string) ([]entry, error) {
 	for line := range strings.Lines(string(text)) {
 		var e entry
 		// A node that is not known yet leaves the last column out.
-		if n, err := fmt.Sscan(line, &e.index, &e.state, &e.status, &e.node); n < 3 {
+		if n, err := fmt.Sscan(line, &e.index, &e.state, &e.status, &e.at, &e.node); n < 4 {
 			return nil, fmt.Errorf("%s: %q: %w", job, line, err)
+		}
+		if e.start = last[e.index].start; e.state == slurm.Running && e.start == 0 {
+			e.start = e.at
 		}
 		last[e.index] = e
 	}

@@ -1,0 +1,10 @@
+package refusal
+
+import (
+	"os"
+	"testing"
+
+	"cpbench/slurm/slurmtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(slurmtest.Main(m)) }
