@@ -2,7 +2,6 @@ package collect
 
 import (
 	"iter"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ type pool struct {
 	names map[string][]string // sets of metrics that were measured together
 	ids   map[fact]int32
 	facts []fact
+	lacks map[string][]int32 // sets of facts that are missing together
 }
 
 type fact struct{ key, value string }
@@ -78,6 +78,7 @@ func (p *pool) compact(r *result.Result) *Execution {
 	for k, v := range r.Provenance {
 		x.facts = append(x.facts, p.fact(k, v))
 	}
+	x.lacks = p.lacking(r.Missing)
 	return x
 }
 
@@ -139,25 +140,4 @@ func (x *Execution) brief() *result.Result {
 		return nil
 	}
 	return &result.Result{Outcome: x.Outcome, Reason: x.Reason, Attempt: x.Attempt, Restart: x.Restart}
-}
-
-// Facts lists the distinct values of a fact over the results in use, sorted, the number of results that lack it
-// beside.
-func (s *Set) Facts(key string) (values []string, lack int) {
-	seen := map[string]bool{}
-	for _, p := range s.Pairs {
-		if p.Result == nil || p.Result.Outcome == catalogue.Skipped {
-			continue // nothing ran that could have told
-		}
-		found := false
-		for _, id := range p.Result.facts {
-			if f := s.pool.facts[id]; f.key == key {
-				found, seen[f.value] = true, true
-			}
-		}
-		if !found {
-			lack++
-		}
-	}
-	return slices.Sorted(maps.Keys(seen)), lack
 }

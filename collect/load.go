@@ -32,6 +32,7 @@ type Set struct {
 	spoiled map[pairKey]string // files that cannot be used, and why
 	pool    pool
 	logs    map[*folder.Run]map[[2]int][2]int // newest attempt and restart of every task that has a log folder
+	seen    map[taskKey]State                 // what the files tell of the tasks that were looked at
 }
 
 // Pair is one planned execution: a point and a repeat.
@@ -43,6 +44,7 @@ type Pair struct {
 	Result      *Execution        // the newest ok attempt, else the newest; nil: none
 	Outcome     catalogue.Outcome // the verdict
 	Reason      string            // of a verdict that is not ok, or a doubt about one that is
+	State       *State            // of its task; nil: nothing is known, or nobody asked
 }
 
 // Problem is a file that is not taken for a result of these runs.
@@ -68,6 +70,7 @@ type Execution struct {
 	names  []string // of the metrics that were measured, sorted
 	values []float64
 	facts  []int32 // of the pool
+	lacks  []int32 // ... needed and missing, with the reason as the value
 }
 
 type pairKey struct {

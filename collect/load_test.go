@@ -137,6 +137,8 @@ func TestLoadPicksAttempt(t *testing.T) {
 		{"newest", []attempt{{1, 0, catalogue.Error}, {2, 0, catalogue.OOMDevice}}, attempt{2, 0, catalogue.OOMDevice}},
 		{"newest restart", []attempt{{1, 1, catalogue.Error}, {1, 0, catalogue.Infra}}, attempt{1, 1, catalogue.Error}},
 		{"newest ok", []attempt{{1, 0, catalogue.OK}, {2, 0, catalogue.OK}, {3, 0, catalogue.Cancelled}}, attempt{2, 0, catalogue.OK}},
+		{"late zombie of an older attempt", []attempt{{2, 0, catalogue.OOMDevice}, {1, 0, catalogue.Error}}, attempt{2, 0, catalogue.OOMDevice}},
+		{"late zombie that is ok as well", []attempt{{2, 0, catalogue.OK}, {1, 3, catalogue.OK}}, attempt{2, 0, catalogue.OK}},
 		{"ten is after nine", []attempt{{10, 0, catalogue.OK}, {9, 0, catalogue.OK}}, attempt{10, 0, catalogue.OK}},
 	}
 	for _, tt := range tests {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"cpbench/plan/catalogue"
@@ -12,16 +13,20 @@ import (
 	"cpbench/worker/result"
 )
 
+type taskKey struct {
+	run         *folder.Run
+	array, task int
+}
+
 // Judge gives every execution its verdict anew. states is asked once for each task: it gets what the run folder alone
 // tells and returns what is known with the scheduler's help. The folder is looked at only for a task that is not
 // wholly measured.
 func (s *Set) Judge(states func(run *folder.Run, array, task int, files State) State) {
-	type taskKey struct {
-		run         *folder.Run
-		array, task int
-	}
 	tasks := map[taskKey][]int{}
 	var order []taskKey
+	if s.seen == nil {
+		s.seen = map[taskKey]State{}
+	}
 	for i, p := range s.Pairs {
 		k := taskKey{p.Run, p.Array, p.Task}
 		if tasks[k] == nil {
@@ -35,19 +40,37 @@ func (s *Set) Judge(states func(run *folder.Run, array, task int, files State) S
 		for j, i := range pairs {
 			results[j] = s.Pairs[i].Result.brief()
 		}
-		var state State
-		if needsState(results) {
-			state = s.fromFiles(k.run, k.array, k.task)
+		state := states(k.run, k.array, k.task, s.fileState(k, results))
+		// One of the task's programs is known to be what was killed.
+		state.KillExplained = state.KillExplained || slices.ContainsFunc(results, func(r *result.Result) bool {
+			return r != nil && r.Outcome == catalogue.OOMHost
+		})
+		var kept *State
+		if state != (State{}) {
+			kept = &state
 		}
-		state = states(k.run, k.array, k.task, state)
 		outcomes, reasons := taskVerdicts(results, state)
 		for j, i := range pairs {
-			s.Pairs[i].Outcome, s.Pairs[i].Reason = outcomes[j], reasons[j]
+			s.Pairs[i].Outcome, s.Pairs[i].Reason, s.Pairs[i].State = outcomes[j], reasons[j], kept
 			if why, ok := s.spoiled[pairKey{s.Pairs[i].Point.ID, s.Pairs[i].Repeat}]; ok && results[j] == nil && outcomes[j] == catalogue.Missing {
 				s.Pairs[i].Reason = "its result file cannot be used: " + why
 			}
 		}
 	}
+}
+
+// fileState is what the folder tells of a task, which is looked at once, and only if something in it is not measured
+// well.
+func (s *Set) fileState(k taskKey, results []*result.Result) State {
+	if !needsState(results) {
+		return State{}
+	}
+	known, ok := s.seen[k]
+	if !ok {
+		known = s.fromFiles(k.run, k.array, k.task)
+		s.seen[k] = known
+	}
+	return known
 }
 
 // needsState reports whether something in the task is not measured well.
@@ -78,6 +101,12 @@ func newestLogs(run *folder.Run) map[[2]int][2]int {
 		}
 	}
 	return newest
+}
+
+// NewestLog returns the newest attempt and restart of a task that has left a log folder, if one has.
+func NewestLog(run *folder.Run, array, task int) (attempt, restart int, ok bool) {
+	at, ok := newestLogs(run)[[2]int{array, task}]
+	return at[0], at[1], ok
 }
 
 // Begun reports whether a task of a run has started, by its log folder.

@@ -22,9 +22,9 @@ type State struct {
 	Restart int       // and its restart
 
 	Submitted     bool   // a submission of the task is known
-	Reason        string // why it waits, in the scheduler's word
+	Reason        string // why it waits
 	WontStart     bool   // ... and that reason never ends by itself
-	InGrace       bool   // it ended so recently that a shared file system may still hide its file
+	InGrace       bool   // it ended, or was submitted, so recently that a file system or the scheduler may still hide it
 	Memory        string // memory asked for
 	Tail          string // last lines of its log
 	KillExplained bool   // its OUT_OF_MEMORY belongs to another point, or the kill counter stood still during this one
@@ -135,10 +135,12 @@ func withoutResult(s State) (catalogue.Outcome, string) {
 	switch {
 	case s.Word != "":
 		return catalogue.Lost, fmt.Sprintf("no result, and the state %s is not known to cpbench%s", s.Word, s.where())
+	case s.Submitted && s.InGrace && !s.Started:
+		return catalogue.Pending, "submitted a moment ago; the scheduler does not show the task yet"
 	case s.Submitted && s.Started:
 		return catalogue.Lost, "started" + s.where() + ", left no result, and the scheduler no longer knows the task"
 	case s.Submitted:
-		return catalogue.Lost, "submitted, but the scheduler no longer knows the task"
+		return catalogue.Lost, "submitted, but the scheduler no longer knows the task: cancelled before its start, or forgotten"
 	case s.Started:
 		return catalogue.Missing, "running or killed: started" + s.where() + ", left no result"
 	}

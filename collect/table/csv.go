@@ -78,7 +78,7 @@ func (r *Row) csv(t *Table) pointLine {
 	}
 	var codes []string
 	for _, i := range r.Notes {
-		if c := string(t.Notes[i].Code); !slices.Contains(codes, c) {
+		if c := string(t.Notes[i].Code); c != "" && !slices.Contains(codes, c) {
 			codes = append(codes, c)
 		}
 	}

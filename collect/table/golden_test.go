@@ -42,9 +42,15 @@ func fillFull(t *testing.T) *Table {
 	run := newRun(t, full)
 	measure(t, run, func(pair plan.Pair, st plan.Setting, r *result.Result) bool {
 		for k, v := range map[string]string{
-			"gpu": "H200", "device": "H200", "torch": "2.9.1", "cuda": "12.8", "cpbench": "v0-test", "clocks_locked": "no", "slurm_partition": "gpu|x",
+			"gpu": "H200", "device": "H200", "torch": "2.9.1", "cuda": "12.8", "cpbench": "v0-test", "clocks_locked": "no, they varied", "slurm_partition": "gpu|x",
+			"driver": "580.1", "nccl": "2.27.5", "kernel": "6.1", "cpu": "A CPU", "cpus_allowed": "64", "slurm_job": "17_4", "slurm_nodes": "n1",
+			"position": "1 of 1", "telemetry": "nvml", "setting model": "its_model 1.0", "sm_clock_observed": "1410 to 1980 MHz",
 		} {
 			r.Provenance[k] = v
+		}
+		r.Missing = []result.Missing{
+			{Keys: []string{"node_shared"}, Reason: "ask for whole nodes with resources.exclusive, or declare site.node_shared"},
+			{Keys: []string{"governor", "setting weights"}, Reason: "not known"},
 		}
 		data := pair.Values[2]
 		if pair.Case != "" {

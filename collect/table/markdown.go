@@ -25,9 +25,11 @@ func (t *Table) WriteMarkdown(w io.Writer) error {
 	b.WriteByte('\n')
 	writeTable(b, t.columns(), t.Rows)
 	fmt.Fprintf(b, "\n%s\n", inline(t.Readout()))
+	fmt.Fprintf(b, "\n%s\n", t.statistic())
 	t.writeNotes(b)
 	writeAbsences(b, "Missing", t.Absences(false))
 	writeAbsences(b, "No time measured", t.Absences(true))
+	t.writeLacking(b)
 	if problems := t.Set.Problems; len(problems) > 0 {
 		b.WriteString("\n## Files not used\n\n")
 		for _, p := range problems {
@@ -36,6 +38,18 @@ func (t *Table) WriteMarkdown(w io.Writer) error {
 	}
 	_, err := b.WriteTo(w)
 	return err
+}
+
+// writeLacking tells what is missing for a table that may be called publishable.
+func (t *Table) writeLacking(b *bytes.Buffer) {
+	lines := t.lacking()
+	if len(lines) == 0 {
+		return
+	}
+	b.WriteString("\n## Not known\n\nA publication needs these facts as well:\n\n")
+	for _, line := range lines {
+		fmt.Fprintf(b, "- %s\n", inline(line))
+	}
 }
 
 // columns lists the columns: exactly those of the contract first.
@@ -138,7 +152,11 @@ func (t *Table) writeNotes(b *bytes.Buffer) {
 		b.WriteByte('\n')
 	}
 	for i, n := range t.Notes {
-		fmt.Fprintf(b, "[^%d]: %s: %s", i+1, code(string(n.Code)), inline(n.Text))
+		fmt.Fprintf(b, "[^%d]: ", i+1)
+		if n.Code != "" {
+			fmt.Fprintf(b, "%s: ", code(string(n.Code)))
+		}
+		b.WriteString(inline(n.Text))
 		if n.Hint != "" {
 			fmt.Fprintf(b, " (%s)", inline(n.Hint))
 		}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"cpbench/plan/catalogue"
 )
 
 // Field is one line of the conditions under which the table was measured.
@@ -15,35 +17,33 @@ const unknown = "unknown"
 // Meta lists the conditions: what the contract asks for first. What no result tells is `unknown`, never a default.
 func (t *Table) Meta() []Field {
 	w := t.Plan.Spec.Workload
-	reference, _ := t.Set.Facts("reference")
-	versions := unknown
-	if len(reference) > 0 {
-		versions = "not used" // the reference model needs neither
-	}
 	list := []Field{
 		{"Date", t.dates()},
-		{"GPU model", t.fact("gpu", cmpOr(t.fact("device", unknown), unknown))},
+		{"GPU model", t.gpu()},
 		{"CP configs", t.configs()},
-		{"torch", t.fact("torch", versions)},
-		{"CUDA", t.fact("cuda", versions)},
+		{"torch", t.fact("torch", unknown)},
+		{"CUDA", t.fact("cuda", unknown)},
 		{"GPU clocks locked", t.fact("clocks_locked", unknown)},
 		{"Node shared", t.fact("node_shared", unknown)},
 		{"Workload", cmpOr(w.Mode, "a command, run as it is")},
 		{"dtype", cmpOr(w.DType, "not given")},
-		{"Statistic", t.statistic()},
 		{"Steps", fmt.Sprintf("at least %d for warm-up, %d timed; %s, order %s", w.Warmup, w.Iterations, repeats(t.Plan.Spec.Repeats), t.Plan.Spec.Order)},
 		{"Hosts", t.fact("host", unknown)},
 	}
 	for _, f := range []struct{ name, key string }{
+		{"Driver", "driver"},
+		{"Batch", "batch"},
+		{"Nodes", "hosts"},
+		{"SM clock seen", "sm_clock_observed"},
+		{"Model", "setting model"},
 		{"NCCL", "nccl"},
 		{"CPU", "cpu"},
 		{"CPUs allowed", "cpus_allowed"},
 		{"Kernel", "kernel"},
-		{"Reference model", "reference"},
 		{"Slurm partition", "slurm_partition"},
 		{"Slurm job", "slurm_job"},
 	} {
-		if v := t.fact(f.key, ""); v != "" {
+		if v := t.fact(f.key, ""); v != "" && v != catalogue.NotApplicable {
 			list = append(list, Field{f.name, v})
 		}
 	}
@@ -58,16 +58,28 @@ func (t *Table) Meta() []Field {
 	)
 }
 
-// statistic names how the numbers of a row were made.
+// gpu names the models of the GPUs; where there are none, what the ranks computed on.
+func (t *Table) gpu() string {
+	device := t.fact("device", unknown)
+	if v := t.fact("gpu", device); v != catalogue.NotApplicable {
+		return v
+	}
+	if device == unknown {
+		return "none"
+	}
+	return "none: " + device
+}
+
+// statistic names, in Markdown, how the numbers of a row were made.
 func (t *Table) statistic() string {
 	if t.Plan.Spec.Workload.Kind == "command" {
-		return "walltime: one run of the program, or its own figure step_seconds; the median over the runs, then the median over repeats"
+		return "*walltime*: one run of the program, or its own figure step_seconds; the median over the runs, then the median over repeats."
 	}
 	return statistic
 }
 
-const statistic = "walltime: slowest rank of each timed step, then the median over the steps, then the median over repeats; " +
-	"peak_mem: largest allocated memory of any rank, from the start of the process on, then the largest over repeats"
+const statistic = "*walltime*: slowest rank of each timed step, then the median over the steps, then the median over repeats. " +
+	"*peak_mem*: largest allocated memory of any rank, from the start of the process on, then the largest over repeats."
 
 func cmpOr(a, b string) string {
 	if a != "" {

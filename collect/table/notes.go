@@ -2,7 +2,9 @@ package table
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"cpbench/collect"
@@ -16,7 +18,10 @@ func (t *Table) note(r *Row) {
 		outcomes[p.Outcome] = true
 		if p.Result != nil {
 			for _, w := range p.Result.Warnings {
-				t.addNote(r, Note{w.Code, w.Text, w.Hint})
+				t.addNote(r, Note{Code: w.Code, Text: w.Text, Hint: w.Hint})
+			}
+			if m := r.Search; m != nil && bound(m) && p.Outcome.Fits() && p.Result.Reason != "" {
+				t.addNote(r, Note{Text: p.Result.Reason})
 			}
 		}
 		if p.Outcome.Fits() && p.Reason != "" && p.Reason != p.Result.Reason {
@@ -44,15 +49,62 @@ func endings(pairs []*collect.Pair) string {
 	return strings.Join(parts, ", ")
 }
 
+// addNote gives a row a note. Rows of sizes share one where no more than one number in it differs, such as the drift: a
+// page with a footnote for every row is not read. Of a search every number counts.
 func (t *Table) addNote(r *Row, n Note) {
-	i := slices.Index(t.Notes, n)
+	n.shape, n.least = number.ReplaceAllString(n.Text, gap), number.FindAllString(n.Text, -1)
+	n.most = slices.Clone(n.least)
+	i := slices.IndexFunc(t.Notes, func(o Note) bool {
+		return o.Code == n.Code && o.Hint == n.Hint && o.shape == n.shape && (o.Text == n.Text || r.Case == "" && o.apart(n) <= 1)
+	})
 	if i < 0 {
 		i = len(t.Notes)
 		t.Notes = append(t.Notes, n)
 	}
+	t.Notes[i].widen(n)
 	if !slices.Contains(r.Notes, i) {
 		r.Notes = append(r.Notes, i)
 	}
+}
+
+var number = regexp.MustCompile(`[-+]?[0-9]+(\.[0-9]+)?`)
+
+// gap stands for a number; no text has it.
+const gap = "\x00"
+
+// apart counts the numbers that would have a range if n, of the same shape, were the same note as o.
+func (o Note) apart(n Note) int {
+	differ := 0
+	for i := range o.least {
+		if o.least[i] != o.most[i] || o.least[i] != n.least[i] {
+			differ++
+		}
+	}
+	return differ
+}
+
+// widen takes the numbers of n into the ranges of o, and writes them into its text.
+func (o *Note) widen(n Note) {
+	parts := strings.Split(o.shape, gap)
+	o.Text = parts[0]
+	for i, v := range n.least {
+		if value(v) < value(o.least[i]) {
+			o.least[i] = v
+		}
+		if value(v) > value(o.most[i]) {
+			o.most[i] = v
+		}
+		if o.Text += o.least[i]; o.least[i] != o.most[i] {
+			o.Text += " to " + o.most[i]
+		}
+		o.Text += parts[i+1]
+	}
+}
+
+// value is a number that was found as one.
+func value(text string) float64 {
+	v, _ := strconv.ParseFloat(text, 64)
+	return v
 }
 
 // Absence is a set of executions that have no good result for one reason.

@@ -17,6 +17,7 @@ type largest struct {
 	text     string // how it is to be printed: a bound says that it is one
 	searched bool   // by a search, not only the largest size of the sweep
 	exact    bool   // the search closed its bracket
+	full     string // share of the memory of a rank that was used there; empty: unknown
 }
 
 // Readout says in one paragraph what the table shows: the largest N at each CP size against the baseline of one
@@ -68,6 +69,7 @@ func (t *Table) largestOf(r *Row) (largest, bool) {
 	case r.Case == plan.CaseMaxFit && r.Search != nil && r.Search.Fits != nil:
 		l.n, l.searched, l.exact = r.size(*r.Search.Fits), true, exact(r.Search)
 		l.text = strings.TrimPrefix(searchText(r.Search, r.size), plan.CaseMaxFit+" ")
+		l.full = fullness(r.Search, r.size)
 	case r.Case == "" && r.Outcome == string(catalogue.OK) && r.Tokens != nil:
 		l.n, l.text = *r.Tokens, fmt.Sprintf(">=%d (largest measured)", *r.Tokens)
 	default:
@@ -94,7 +96,7 @@ func sentence(group string, list []largest) string {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		fmt.Fprintf(&b, " %s at %s", l.text, (&Row{Ranks: l.ranks, Topology: l.topology}).config())
+		fmt.Fprintf(&b, " %s at %s", l.text, l.config())
 		if base == nil || l.ranks == 1 || base.n == 0 || !l.searched && !base.searched {
 			continue // the ratio of two sizes that merely stand in the sweep says nothing
 		}
@@ -115,8 +117,24 @@ func sentence(group string, list []largest) string {
 		b.WriteString("; no cp=1 baseline was measured")
 	}
 	b.WriteByte('.')
-	return b.String()
+	return b.String() + headroom(list)
 }
+
+// headroom tells how much of its memory a rank used at the answers of the searches, where that is known.
+func headroom(list []largest) string {
+	var full []string
+	for _, l := range list {
+		if l.full != "" {
+			full = append(full, l.config()+" "+l.full)
+		}
+	}
+	if len(full) == 0 {
+		return ""
+	}
+	return " Memory of a rank in use at that size: " + strings.Join(full, ", ") + "."
+}
+
+func (l *largest) config() string { return (&Row{Ranks: l.ranks, Topology: l.topology}).config() }
 
 // FigureExchange is the figure by which a program tells how long a step waits for communication, in seconds.
 const FigureExchange = "exchange_seconds"

@@ -2,6 +2,7 @@ package table
 
 import (
 	"fmt"
+	"strings"
 
 	"cpbench/plan"
 	"cpbench/plan/catalogue"
@@ -33,7 +34,7 @@ func searchText(m *result.MaxFit, size func(int64) int64) string {
 		case m.OOM != nil:
 			return fmt.Sprintf("%s <%d", plan.CaseMaxFit, size(*m.OOM))
 		}
-		return plan.CaseMaxFit + " none (" + m.Ended + ")"
+		return plan.CaseMaxFit + " none (" + strings.ReplaceAll(m.Ended, "_", " ") + ")"
 	}
 	n := size(*m.Fits)
 	switch m.Ended {
@@ -71,6 +72,24 @@ func searchMemory(m *result.MaxFit, size func(int64) int64) string {
 		text += fmt.Sprintf(" (OOM@N+%d)", size(*m.OOM)-size(*m.Fits))
 	}
 	return text
+}
+
+// fullness says how full the memory of a rank was at the largest size that fits, and which smaller one leaves a reserve,
+// if that does not: one that only just fits may fail in a longer run. Empty where peak or capacity is not known.
+func fullness(m *result.MaxFit, size func(int64) int64) string {
+	if m == nil || m.Fits == nil || m.PeakBytes == nil || m.Capacity == nil || *m.Capacity <= 0 {
+		return ""
+	}
+	text := significant(100**m.PeakBytes / *m.Capacity, 3) + " %"
+	if m.Reserve != nil && *m.Reserve < *m.Fits {
+		text += fmt.Sprintf(" (by the fit %d leaves 5 %% free)", size(*m.Reserve))
+	}
+	return text
+}
+
+// bound reports whether the search ended with a bound, for a reason that no cell tells.
+func bound(m *result.MaxFit) bool {
+	return m.Ended == endedTime || m.Ended == endedLimitOther || m.Ended == endedAborted
 }
 
 // exact reports whether the search found a largest size, not only a bound.

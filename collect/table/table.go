@@ -48,9 +48,12 @@ type Row struct {
 
 // Note is a doubt that one or more rows share.
 type Note struct {
-	Code catalogue.Code
+	Code catalogue.Code // empty: no doubt, but why the answer of a search is a bound only
 	Text string
 	Hint string
+
+	shape       string   // Text with gap for every number
+	least, most []string // each of these numbers, over the rows that share the note
 }
 
 // New folds the repeats of every point and orders the rows: by CP size, by the other axes, by tokens, and the search

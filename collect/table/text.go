@@ -18,7 +18,7 @@ func (t *Table) WriteText(w io.Writer) error {
 	t.writeGrid(b)
 	fmt.Fprintf(b, "\n%s\n", t.Readout())
 	for _, n := range t.Notes {
-		if n.Code == catalogue.ReferenceModel {
+		if n.Code == catalogue.ReferenceModel || n.Code == "" {
 			fmt.Fprintf(b, "note: %s\n", n.Text)
 		}
 	}
@@ -85,7 +85,7 @@ func (t *Table) blank(c column) bool {
 func (t *Table) doubts(r *Row) string {
 	var words []string
 	for _, i := range r.Notes {
-		if code := string(t.Notes[i].Code); t.Notes[i].Code != catalogue.ReferenceModel && !slices.Contains(words, code) {
+		if code := string(t.Notes[i].Code); code != "" && t.Notes[i].Code != catalogue.ReferenceModel && !slices.Contains(words, code) {
 			words = append(words, code)
 		}
 	}
