@@ -6,7 +6,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 LINT    := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 STAT    := go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 FUZZ    := ./plan:FuzzLoad:30000 ./worker/result:FuzzDecode:80000 ./worker/model/protocol:FuzzDecode:150000 \
-           ./worker/evidence:FuzzClassify:2000 ./worker/gpu:FuzzRows:50000 ./worker/gpu:FuzzDecodeAnswer:50000
+           ./worker/evidence:FuzzClassify:2000 ./worker/gpu/source:FuzzRows:50000 ./worker/gpu/source:FuzzDecodeAnswer:50000
 TORCH   := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cpbench/torch
 export CGO_ENABLED ?= 0
 

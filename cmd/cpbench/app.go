@@ -42,7 +42,7 @@ func newApp(s *streams) *cli.App {
 	return &cli.App{
 		Name:      "cpbench",
 		Usage:     "benchmark sweeps on Slurm: plan, run, collect",
-		UsageText: "cpbench plan sweep.yaml | sbatch      # on a login node\ncpbench collect                       # when the jobs have finished\ncpbench run sweep.yaml                # the same sweep on this machine, without Slurm",
+		UsageText: "cpbench plan sweep.yaml | sbatch      # on a login node\ncpbench collect                       # when the jobs have finished\ncpbench submit sweep.yaml             # all arrays at once, and a job that makes the table\ncpbench run sweep.yaml                # the same sweep on this machine, without Slurm",
 		Version:   version().Version,
 		// -v is no version: a person who types it wants more words.
 		HideVersion:          true,
@@ -53,8 +53,8 @@ func newApp(s *streams) *cli.App {
 		ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError:   usageFault,
 		Commands: []*cli.Command{
-			initCommand(s), validateCommand(s), planCommand(s), runCommand(s), collectCommand(s),
-			versionCommand(s), completionCommand(s), workerCommand(s),
+			initCommand(s), doctorCommand(s), validateCommand(s), planCommand(s), runCommand(s), submitCommand(s), cancelCommand(s), statusCommand(s), logsCommand(s), collectCommand(s),
+			versionCommand(s), completionCommand(s), workerCommand(s), nodeCommand(), probeCommand(),
 		},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -41,7 +43,9 @@ cpbench collect RUN OTHER --format csv     # runs that measure the same`,
 			if err != nil {
 				return err
 			}
-			return collectRuns(s, runs, *o)
+			ctx, stop := signal.NotifyContext(c.Context, stopSignals()...)
+			defer stop()
+			return askAndCollect(ctx, s, runs, *o)
 		},
 	}
 }
@@ -71,8 +75,18 @@ func openRuns(s *streams, o *collectOptions, dirs []string) ([]*folder.Run, erro
 	return runs, nil
 }
 
-// collectRuns makes the table, writes it into the first run and to stdout, and says what is missing.
-func collectRuns(s *streams, runs []*folder.Run, o collectOptions) error {
+// askAndCollect asks Slurm about the runs and then collects them.
+func askAndCollect(ctx context.Context, s *streams, runs []*folder.Run, o collectOptions) error {
+	asked := askSlurm(ctx, runs)
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
+	return collectRuns(ctx, s, runs, asked, o)
+}
+
+// collectRuns makes the table, writes it into the first run and to stdout, and says what is missing. asked is what Slurm
+// has said about the tasks.
+func collectRuns(ctx context.Context, s *streams, runs []*folder.Run, asked *scheduler, o collectOptions) error {
 	write := map[string]func(*table.Table, io.Writer) error{
 		"text": (*table.Table).WriteText, "markdown": (*table.Table).WriteMarkdown, "csv": (*table.Table).WriteCSV, "raw": (*table.Table).WriteRaw,
 	}
@@ -83,6 +97,13 @@ func collectRuns(s *streams, runs []*folder.Run, o collectOptions) error {
 	set, err := collect.Load(runs)
 	if err != nil {
 		return err
+	}
+	set.Judge(asked.state)
+	for _, doubt := range asked.doubts(ctx) {
+		s.warnf("%s", doubt)
+	}
+	if asked.forgets() && set.Counts()[catalogue.Lost] > 0 {
+		s.warnf("%s", noAccounting)
 	}
 	t := table.New(set)
 	switch err := save(t, runs); {
@@ -133,12 +154,17 @@ func saveAs(s *streams, t *table.Table, path string) error {
 	return nil
 }
 
+// noGoodResult reports whether an execution with that verdict has yet to give what it was planned for.
+func noGoodResult(o catalogue.Outcome) bool {
+	return o.Failed() || o == catalogue.Pending || o == catalogue.Running || o == catalogue.Lost || o == catalogue.Missing
+}
+
 // verdict tells what has no good result.
 func verdict(s *streams, set *collect.Set) error {
 	counts, bad := set.Counts(), 0
 	var words []string
 	for _, o := range slices.Sorted(maps.Keys(counts)) {
-		if o.Failed() || o == catalogue.Pending || o == catalogue.Running || o == catalogue.Lost || o == catalogue.Missing {
+		if noGoodResult(o) {
 			bad += counts[o]
 			words = append(words, fmt.Sprintf("%d %s", counts[o], o))
 		}

@@ -99,7 +99,7 @@ func documented(t *testing.T, c *cli.Command) commandDoc {
 		t.Errorf("%s has no usage or no examples", c.Name)
 	}
 	d := commandDoc{Name: c.Name, Usage: c.Usage, Examples: c.UsageText, Description: strings.ReplaceAll(c.Description, "\n", " ")}
-	for _, f := range c.Flags {
+	for _, f := range c.VisibleFlags() {
 		doc, ok := f.(cli.DocGenerationFlag)
 		if !ok || doc.GetUsage() == "" {
 			t.Errorf("%s: --%s has no usage", c.Name, f.Names()[0])
@@ -175,11 +175,16 @@ func constants(t *testing.T, path, prefix string) []constant {
 func TestDocsMetrics(t *testing.T) {
 	type outcome struct{ Name, Help, Fits, Done, Failed string }
 	type code struct{ Name, Help string }
+	type fact struct{ Name, Group, When, Needed, Brief, Unit, Help string }
 	var data struct {
 		Metrics  []catalogue.Metric
 		Outcomes []outcome
 		Codes    []code
+		Facts    []fact
+
+		NotApplicable string
 	}
+	data.NotApplicable = catalogue.NotApplicable
 	data.Metrics = catalogue.Metrics()
 	yes := func(b bool) string {
 		if b {
@@ -202,6 +207,16 @@ func TestDocsMetrics(t *testing.T) {
 			t.Errorf("warning %s has no comment", c.value)
 		}
 		data.Codes = append(data.Codes, code{c.value, c.comment})
+	}
+	for _, f := range catalogue.Facts() {
+		needed, where := "", "file"
+		if f.Needed {
+			needed = "★"
+		}
+		if f.Brief {
+			where = "result"
+		}
+		data.Facts = append(data.Facts, fact{f.Name, string(f.Group), string(f.When), needed, where, f.Unit, f.Help})
 	}
 	generated(t, "metrics.md", data)
 }

@@ -19,6 +19,7 @@ import (
 // planOptions are the flags of plan.
 type planOptions struct {
 	runs, where, extend, run string
+	hint                     string
 	table, onlyMissing       bool
 	onlyFailed               string
 	limit, array             int
@@ -40,10 +41,11 @@ cpbench plan --run RUN --only-failed=timeout | sbatch # what ended so`,
 			&cli.BoolFlag{Name: "table", DisableDefaultText: true, Usage: "print the points and write nothing", Destination: &o.table},
 			&cli.StringFlag{Name: "where", Usage: "plan only the points for which `EXPR` is true", Destination: &o.where},
 			&cli.StringFlag{Name: "extend", Usage: "leave out what `RUN` plans already", Destination: &o.extend},
+			hintFlag(&o.hint),
 			&cli.IntFlag{Name: "limit", DefaultText: "all", Usage: "ask only for the first `N` tasks; the others stay for --run RUN --only-missing", Destination: &o.limit},
 			&cli.StringFlag{Name: "run", Usage: "print a script of the existing `RUN` instead of planning a spec", Destination: &o.run},
 			&cli.IntFlag{Name: "array", DefaultText: "the only one", Usage: "of array `K`; needed where the run has several", Value: -1, Destination: &o.array},
-			&cli.BoolFlag{Name: "only-missing", DisableDefaultText: true, Usage: "only the tasks with a point that has no result, or none that counts", Destination: &o.onlyMissing},
+			&cli.BoolFlag{Name: "only-missing", DisableDefaultText: true, Usage: "only the tasks that are in no queue and have a point without a result, or with none that counts", Destination: &o.onlyMissing},
 			&cli.StringFlag{Name: "only-failed", Usage: "only the tasks with a point that failed or, if given, that ended with `OUTCOME`", Destination: &o.onlyFailed},
 		},
 		OnUsageError: usageFault,
@@ -52,7 +54,7 @@ cpbench plan --run RUN --only-failed=timeout | sbatch # what ended so`,
 				return err
 			}
 			if o.run != "" {
-				return planAgain(s, o)
+				return planAgain(c.Context, s, o)
 			}
 			path, err := oneArgument(c, "SPEC")
 			if err != nil {
@@ -71,16 +73,23 @@ func (o *planOptions) check(c *cli.Context) error {
 		return &usageError{"--limit shortens a script, and --table writes none", "choose points with --where"}
 	case o.run == "" && (o.array >= 0 || o.onlyMissing || o.onlyFailed != ""):
 		return &usageError{"--array, --only-missing and --only-failed speak of a run", "add --run RUN"}
-	case o.run != "" && (c.NArg() > 0 || o.where != "" || o.extend != "" || o.table):
-		return &usageError{"--run names a run that is planned already: no SPEC, --table, --where or --extend with it", ""}
-	case o.onlyMissing && o.onlyFailed != "":
+	case o.run != "" && (c.NArg() > 0 || o.where != "" || o.extend != "" || o.hint != "" || o.table):
+		return &usageError{"--run names a run that is planned already: no SPEC, --table, --where, --extend or --hint with it", ""}
+	}
+	return checkOnly(o.onlyMissing, o.onlyFailed)
+}
+
+// checkOnly checks the flags that choose tasks of a run.
+func checkOnly(onlyMissing bool, onlyFailed string) error {
+	switch {
+	case onlyMissing && onlyFailed != "":
 		return &usageError{"--only-missing and --only-failed are two different sets", "use one of them"}
-	case o.onlyFailed != "" && o.onlyFailed != "failed" && !catalogue.Outcome(o.onlyFailed).Known():
+	case onlyFailed != "" && onlyFailed != "failed" && !catalogue.Outcome(onlyFailed).Known():
 		var names []string
 		for _, m := range catalogue.Outcomes() {
 			names = append(names, string(m.Outcome))
 		}
-		return &usageError{fmt.Sprintf("unknown outcome %q", o.onlyFailed), "choose from " + strings.Join(names, ", ")}
+		return &usageError{fmt.Sprintf("unknown outcome %q", onlyFailed), "choose from " + strings.Join(names, ", ")}
 	}
 	return nil
 }
@@ -91,7 +100,7 @@ func planSpec(ctx context.Context, s *streams, o *planOptions, path string) erro
 	if o.table {
 		ask = nil
 	}
-	src, err := load(request{path: path, where: o.where, extend: o.extend, limit: ask})
+	src, err := load(request{path: path, where: o.where, extend: o.extend, hint: o.hint, limit: ask})
 	if err != nil {
 		return err
 	}
@@ -123,7 +132,7 @@ func severalArrays(run *folder.Run, sum plan.Summary) error {
 	} else if sum.Waste > 0 {
 		why += fmt.Sprintf(" (one shape for all: %.0f %% wasted)", 100*sum.Waste)
 	}
-	var ways []string
+	ways := []string{fmt.Sprintf("cpbench submit --run %s   # all of them, and a job that makes the table", shellWord(shortPath(run.Dir)))}
 	for i := range run.Plan.Arrays {
 		c := run.Plan.Arrays[i].Cost()
 		ways = append(ways, fmt.Sprintf("cpbench plan --run %s --array %d | sbatch   # %s, at most %s", shellWord(shortPath(run.Dir)), i,
@@ -162,7 +171,7 @@ func printScript(s *streams, run *folder.Run, array int, o *planOptions) error {
 }
 
 // planAgain prints a script of an existing run.
-func planAgain(s *streams, o *planOptions) error {
+func planAgain(ctx context.Context, s *streams, o *planOptions) error {
 	run, err := folder.Open(o.run)
 	if err != nil {
 		return err
@@ -176,7 +185,7 @@ func planAgain(s *streams, o *planOptions) error {
 	}
 	warnOverrides(s.voice)
 	if o.onlyMissing || o.onlyFailed != "" {
-		return planRest(s, o, run, array)
+		return planRest(ctx, s, o, run, array)
 	}
 	return printScript(s, run, array, o)
 }
@@ -193,8 +202,8 @@ func (o *planOptions) arrayOf(run *folder.Run) (int, error) {
 	return max(o.array, 0), nil
 }
 
-// planRest prints the script of a new attempt at the tasks that are missing or failed.
-func planRest(s *streams, o *planOptions, run *folder.Run, array int) error {
+// planRest prints the script of a new attempt at the tasks that are missing or failed, and in no queue.
+func planRest(ctx context.Context, s *streams, o *planOptions, run *folder.Run, array int) error {
 	var again []string
 	nothing := "every point has a result"
 	switch o.onlyFailed {
@@ -208,9 +217,13 @@ func planRest(s *streams, o *planOptions, run *folder.Run, array int) error {
 	if err != nil {
 		return err
 	}
-	tasks := left[array]
-	if n := started[array]; n > 0 {
+	tasks, asked := notQueued(ctx, s.voice, run, array, left[array])
+	if n := started[array]; n > 0 && !asked {
 		s.warnf("%s of them started and left no result: make sure with squeue that they do not run any more", countText(n, "task"))
+	}
+	if len(tasks) < len(left[array]) {
+		s.sayf("%s in the queue already", countText(len(left[array])-len(tasks), "task"))
+		nothing = "what is left is in the queue"
 	}
 	if len(tasks) == 0 {
 		return &hinted{fmt.Errorf("run %s, array %d: %s", run.Name(), array, nothing), "cpbench collect " + shellWord(shortPath(run.Dir))}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 
@@ -21,6 +20,7 @@ import (
 // runOptions are the flags of run.
 type runOptions struct {
 	runs, where, extend, run string
+	hint                     string
 	parallel                 int
 }
 
@@ -38,6 +38,7 @@ cpbench run --run RUN            # go on with what has no result yet`,
 			&cli.StringFlag{Name: "runs", Usage: "make the run folder below `DIR`", Value: runsDir, Destination: &o.runs},
 			&cli.StringFlag{Name: "where", Usage: "run only the points for which `EXPR` is true", Destination: &o.where},
 			&cli.StringFlag{Name: "extend", Usage: "leave out what `RUN` plans already", Destination: &o.extend},
+			hintFlag(&o.hint),
 			&cli.StringFlag{Name: "run", Usage: "go on with the existing `RUN`", Destination: &o.run},
 		},
 		OnUsageError: usageFault,
@@ -46,8 +47,8 @@ cpbench run --run RUN            # go on with what has no result yet`,
 				return &usageError{"--parallel needs a number above 0", ""}
 			}
 			if o.run != "" {
-				if c.NArg() > 0 || o.where != "" || o.extend != "" {
-					return &usageError{"--run names a run that is planned already: no SPEC, --where or --extend with it", ""}
+				if c.NArg() > 0 || o.where != "" || o.extend != "" || o.hint != "" {
+					return &usageError{"--run names a run that is planned already: no SPEC, --where, --extend or --hint with it", ""}
 				}
 				return runAgain(c.Context, s, o)
 			}
@@ -67,7 +68,7 @@ type job struct {
 }
 
 func runSpec(ctx context.Context, s *streams, o *runOptions, path string) error {
-	src, err := load(request{path: path, where: o.where, extend: o.extend})
+	src, err := load(request{path: path, where: o.where, extend: o.extend, hint: o.hint})
 	if err != nil {
 		return err
 	}
@@ -168,7 +169,8 @@ func runHere(ctx context.Context, s *streams, o *runOptions, run *folder.Run, jo
 		}
 	}
 	show.end()
-	err := collectRuns(s, []*folder.Run{run}, collectOptions{format: "text"})
+	runs := []*folder.Run{run}
+	err := collectRuns(context.WithoutCancel(ctx), s, runs, remember(runs), collectOptions{format: "text"})
 	if ctx.Err() != nil {
 		s.hintf("go on with: cpbench run --run %s", shellWord(shortPath(run.Dir)))
 		return errInterrupted
@@ -227,9 +229,9 @@ func (p *progress) end() {
 	}
 }
 
-// isTerminal reports whether a person sees what is written to w.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+// isTerminal reports whether a person sees what is written to a stream, or types what is read from it.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 

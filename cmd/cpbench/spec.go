@@ -28,6 +28,7 @@ type source struct {
 	text []byte
 	plan *plan.Plan
 	sum  plan.Summary
+	hint *hintRun // nil: no --hint
 }
 
 // request says how a spec is to be planned.
@@ -35,6 +36,7 @@ type request struct {
 	path   string
 	where  string
 	extend string
+	hint   string              // a run whose searches give hints
 	limit  func() (int, error) // asks for the site's limit on tasks in one array, where the spec leaves it open
 }
 
@@ -63,6 +65,14 @@ func load(req request) (*source, error) {
 		}
 	}
 	if opt.Files, err = folder.HashFiles(filepath.Dir(abs), spec.Workload.Files); err != nil {
+		return nil, err
+	}
+	if image, file := spec.Container.ImageFile(filepath.Dir(abs)); file {
+		if _, err := os.Stat(image); err != nil {
+			return nil, spec.Mistake("container.image", image+" is not there", "build or copy it first; a relative path is one from the spec's folder")
+		}
+	}
+	if src.hint, err = takeHints(req.hint, spec, &opt); err != nil {
 		return nil, err
 	}
 	if req.extend != "" {
@@ -194,6 +204,9 @@ func describe(v voice, src *source) {
 		if len(src.plan.Arrays) <= 8 {
 			v.sayf("array %d: %s, %s", i, countText(len(src.plan.Arrays[i].Tasks), "task"), slurm.ShapeText(src.plan.Arrays[i].Shape))
 		}
+	}
+	if src.hint != nil {
+		src.hint.say(v, src)
 	}
 	if src.sum.Merged {
 		v.sayf("%d resource shapes share the largest one: %.0f %% of what is asked for is not needed", src.sum.Shapes, 100*src.sum.Waste)

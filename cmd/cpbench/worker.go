@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"cpbench/plan/folder"
@@ -44,7 +45,7 @@ func workerCommand(s *streams) *cli.Command {
 			&cli.IntFlag{Name: "array", Required: true, Destination: &o.array},
 			&cli.IntFlag{Name: "attempt", Required: true, Destination: &o.attempt},
 			&cli.IntFlag{Name: "task", Required: true, Destination: &o.task},
-			&cli.StringFlag{Name: "again", Usage: "outcome to run again although it is done", Destination: &o.again},
+			&cli.StringFlag{Name: "again", Usage: "outcomes to run again although they are done, separated by commas", Destination: &o.again},
 			&cli.StringFlag{Name: "setup-failed", Usage: "LINE:RC of the set-up line that failed", Destination: &o.setup},
 		},
 		OnUsageError: usageFault,
@@ -67,7 +68,7 @@ func runWorker(ctx context.Context, s *streams, o *workerOptions) error {
 		Workload: workloads[kind], Version: version().Version,
 	}
 	if o.again != "" {
-		cfg.Again = []string{o.again}
+		cfg.Again = strings.Split(o.again, ",")
 	}
 	if o.array >= 0 && o.array < len(run.Plan.Arrays) {
 		a := run.Plan.Arrays[o.array]

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/signal"
+
+	"cpbench/plan/folder"
+
+	"github.com/urfave/cli/v2"
+)
+
+// logsOptions are the flags of logs.
+type logsOptions struct {
+	run, runs    string
+	follow       bool
+	rank, repeat int
+}
+
+func logsCommand(s *streams) *cli.Command {
+	o := &logsOptions{}
+	return &cli.Command{
+		Name:      "logs",
+		Usage:     "print the logs of a point",
+		ArgsUsage: "POINT",
+		UsageText: `cpbench logs cp=4,tokens=2048       # or as few values as tell it apart
+cpbench logs tokens=max-fit -f      # until the point has ended
+cpbench logs 3f2a --rank 2          # the beginning of its id`,
+		Description: "POINT is an id, a beginning of one, or axis values. Prints what the newest attempt has left: Slurm's output\nfile with the set-up lines, the worker's own words, and the logs of ranks, launcher or program.",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on until the point has ended", Destination: &o.follow},
+			&cli.IntFlag{Name: "rank", Usage: "of the logs of ranks only that of `N`", Value: -1, Destination: &o.rank},
+			&cli.IntFlag{Name: "repeat", Usage: "repeat `N` of the point", Value: 1, Destination: &o.repeat},
+			&cli.StringFlag{Name: "run", Usage: "look into `RUN` instead of the newest that has started", Destination: &o.run},
+			&cli.StringFlag{Name: "runs", Usage: "look for the newest run in `DIR`", Value: runsDir, Destination: &o.runs},
+		},
+		OnUsageError: usageFault,
+		Action: func(c *cli.Context) error {
+			text, err := oneArgument(c, "POINT")
+			if err != nil {
+				return err
+			}
+			var dirs []string
+			if o.run != "" {
+				dirs = []string{o.run}
+			}
+			runs, err := openRuns(s, &collectOptions{runs: o.runs}, dirs)
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(c.Context, stopSignals()...)
+			defer stop()
+			return runLogs(ctx, s, runs[0], text, o)
+		},
+	}
+}
+
+func runLogs(ctx context.Context, s *streams, run *folder.Run, text string, o *logsOptions) error {
+	point, err := pickPoint(run, text)
+	if err != nil {
+		return err
+	}
+	if o.repeat < 1 || o.repeat > len(point) {
+		return &usageError{fmt.Sprintf("the point has no repeat %d", o.repeat), fmt.Sprintf("choose from 1 to %d", len(point))}
+	}
+	t := &trail{run: run, of: point[o.repeat-1], rank: o.rank, out: s.out, read: map[string]int64{}, others: map[string]bool{}}
+	s.sayf("%s (%s), repeat %d: array %d, task %d", pointName(run.Plan, t.of.Point), t.of.ID, t.of.Repeat, t.of.array, t.of.task)
+	if o.follow {
+		return t.follow(ctx, s.voice)
+	}
+	any, err := t.print(true)
+	if err == nil && !any {
+		return &hinted{errors.New("the point has left no log yet"), "what it waits for is told by cpbench status " + shellWord(shortPath(run.Dir))}
+	}
+	return err
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"cpbench/plan"
+	"cpbench/plan/folder"
+)
+
+// chosen is an execution of a run's plan and its task.
+type chosen struct {
+	plan.Pair
+	array, task int
+}
+
+// pickPoint finds the one point that text names: an id, a beginning of one that no other has, or axis values such as
+// cp=4,tokens=2048, of which as many have to be given as tell the points apart. It returns the point's executions, one
+// for each repeat. The error names the choices.
+func pickPoint(run *folder.Run, text string) ([]chosen, error) {
+	var all []chosen
+	for _, a := range run.Plan.Arrays {
+		tasks, err := run.Tasks(a.Index)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range tasks {
+			for _, pair := range t.Pairs {
+				all = append(all, chosen{pair, t.Array, t.Index})
+			}
+		}
+	}
+	matches := func(p chosen) bool { return strings.HasPrefix(p.ID, text) }
+	given, err := assignments(run.Plan, text)
+	if err != nil {
+		return nil, err
+	}
+	if given != nil {
+		matches = func(p chosen) bool { return agreement(p, given) == len(given) }
+	}
+	found := slices.DeleteFunc(slices.Clone(all), func(p chosen) bool { return !matches(p) })
+	points := distinct(found)
+	switch len(points) {
+	case 1:
+		slices.SortFunc(found, func(a, b chosen) int { return a.Repeat - b.Repeat })
+		return found, nil
+	case 0:
+		return nil, &usageError{fmt.Sprintf("no point of run %s is %q", run.Name(), text), "choose one: " + choices(run.Plan, nearest(all, given))}
+	}
+	return nil, &usageError{fmt.Sprintf("%d points are %q", len(points), text), "choose one: " + choices(run.Plan, points)}
+}
+
+// assignments reads axis values of the form axis=value, separated by commas; a value may hold commas itself. It returns
+// nil for a text that is none.
+func assignments(p *plan.Plan, text string) (map[int]string, error) {
+	if !strings.Contains(text, "=") {
+		return nil, nil
+	}
+	given := map[int]string{}
+	at := -1
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, ok := strings.Cut(part, "=")
+		axis := slices.IndexFunc(p.Axes, func(a plan.Axis) bool { return a.Name == strings.TrimSpace(name) })
+		switch {
+		case ok && axis >= 0:
+			if _, twice := given[axis]; twice {
+				return nil, &usageError{fmt.Sprintf("%q gives %s twice", text, p.Axes[axis].Name), ""}
+			}
+			given[axis], at = strings.TrimSpace(value), axis
+		case at >= 0 && slices.ContainsFunc(p.Axes[at].Values, func(v string) bool { return strings.HasPrefix(v, given[at]+","+part) }):
+			given[at] += "," + part // the value goes on
+		default:
+			return nil, &usageError{fmt.Sprintf("unknown axis %q", name), "the axes are " + axisNames(p)}
+		}
+	}
+	for axis, value := range given {
+		if value != plan.CaseMaxFit && !slices.Contains(p.Axes[axis].Values, value) {
+			return nil, &usageError{fmt.Sprintf("%s has no value %q", p.Axes[axis].Name, value), "choose from " + strings.Join(p.Axes[axis].Values, ", ")}
+		}
+	}
+	return given, nil
+}
+
+func axisNames(p *plan.Plan) string {
+	names := make([]string, len(p.Axes))
+	for i, a := range p.Axes {
+		names[i] = a.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// agreement counts the axis values that a point shares with those given.
+func agreement(p chosen, given map[int]string) int {
+	n := 0
+	for axis, value := range given {
+		if p.Values[axis] == value {
+			n++
+		}
+	}
+	return n
+}
+
+// nearest lists the points that share most values with those given; without any, all.
+func nearest(all []chosen, given map[int]string) []chosen {
+	best := 0
+	for _, p := range all {
+		best = max(best, agreement(p, given))
+	}
+	return distinct(slices.DeleteFunc(slices.Clone(all), func(p chosen) bool { return agreement(p, given) < best }))
+}
+
+// distinct keeps one execution of each point.
+func distinct(all []chosen) []chosen {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(slices.Clone(all), func(p chosen) bool {
+		again := seen[p.ID]
+		seen[p.ID] = true
+		return again
+	})
+}
+
+// choices names the first of some points.
+func choices(p *plan.Plan, points []chosen) string {
+	const most = 5
+	var names []string
+	for _, point := range points[:min(most, len(points))] {
+		names = append(names, fmt.Sprintf("%s (%s)", pointName(p, point.Point), point.ID))
+	}
+	if more := len(points) - most; more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"cpbench/collect"
+	"cpbench/plan/folder"
+	"cpbench/slurm"
+	"cpbench/slurm/ledger"
+)
+
+// submissions are the attempts at the arrays of a run.
+type submissions struct {
+	endings *collect.Endings
+	warning error          // states.json cannot be read
+	arrays  [][]submission // by array; the newest attempt first
+}
+
+// submission is one attempt at an array.
+type submission struct {
+	attempt   int
+	name      string // of the job
+	tasks     []int  // that sbatch took, as the ledger has it; nil: not known
+	cancelled bool   // by cpbench cancel
+	asked     time.Time
+	here      bool // it has run on this machine, without Slurm
+}
+
+// createdAt is when a run was planned; of a run with another name, when its plan was written.
+func createdAt(run *folder.Run) time.Time {
+	if at := run.Created(); !at.IsZero() {
+		return at
+	}
+	info, err := os.Stat(run.PlanFile())
+	if err != nil {
+		return time.Now()
+	}
+	return info.ModTime()
+}
+
+// submissionsOf lists the attempts that have a script, with what the ledger and the workers' logs tell of them.
+func submissionsOf(run *folder.Run) *submissions {
+	subs := &submissions{arrays: make([][]submission, len(run.Plan.Arrays))}
+	subs.endings, subs.warning = collect.ReadEndings(run)
+	jobs, _ := ledger.Read(run.JobsFile()) // what cannot be read is looked up by the names of the scripts
+	starts := firstStarts(run)
+	for array := range run.Plan.Arrays {
+		for attempt := run.Attempts(array); attempt > 0; attempt-- {
+			sub := submission{attempt: attempt, name: slurm.Job{Run: run, Array: array, Attempt: attempt}.Name()}
+			if start, ok := starts[[2]int{array, attempt}]; ok {
+				sub.here = start.Job == ""
+			}
+			for _, j := range jobs {
+				if j.Array == array && j.Attempt == attempt {
+					sub.name, sub.asked, sub.cancelled = j.Name, j.Asked, j.Event == ledger.Cancelled
+					if j.In() {
+						sub.tasks = j.Tasks
+					}
+				}
+			}
+			subs.arrays[array] = append(subs.arrays[array], sub)
+		}
+	}
+	return subs
+}
+
+// names lists the jobs that Slurm could know, unless the final state of every task is kept already.
+func (s *submissions) names(run *folder.Run) []string {
+	var names []string
+	open := false
+	for array, subs := range s.arrays {
+		for _, sub := range subs {
+			if !sub.here {
+				names = append(names, sub.name)
+			}
+		}
+		for task := range run.Plan.Arrays[array].Lengths {
+			if len(subs) > 0 && !open {
+				_, kept := s.endings.Of(collect.Attempt{Array: array, Task: task, Attempt: subs[0].attempt})
+				open = !kept
+			}
+		}
+	}
+	if !open {
+		return nil
+	}
+	return names
+}
+
+// startLine is the first line of a worker's log.
+type startLine struct {
+	Time    time.Time `json:"time"`
+	Job     string    `json:"job"` // empty: not under Slurm
+	Node    string    `json:"node"`
+	PID     int       `json:"pid"`
+	Restart int       `json:"restart"`
+}
+
+// readStart reads the first line of the log in a task's folder.
+func readStart(dir string) (startLine, bool) {
+	f, err := os.Open(filepath.Join(dir, folder.EventsFile))
+	if err != nil {
+		return startLine{}, false
+	}
+	defer f.Close()                               // read only
+	line, _ := bufio.NewReader(f).ReadBytes('\n') // a line that was cut does not parse, and tells nothing
+	var start startLine
+	return start, json.Unmarshal(line, &start) == nil
+}
+
+// firstStarts reads the log of one task for each attempt at an array: all of them ran in the same place.
+func firstStarts(run *folder.Run) map[[2]int]startLine {
+	starts := map[[2]int]startLine{}
+	entries, err := os.ReadDir(run.LogsDir())
+	if err != nil {
+		return starts // nothing has started
+	}
+	for _, e := range entries {
+		array, _, attempt, _, ok := folder.ParseLogName(e.Name())
+		if _, seen := starts[[2]int{array, attempt}]; !ok || seen {
+			continue
+		}
+		if start, ok := readStart(filepath.Join(run.LogsDir(), e.Name())); ok {
+			starts[[2]int{array, attempt}] = start
+		}
+	}
+	return starts
+}
+
+// lastLine is the last line of a log that is not blank, cut to what fits into a reason.
+func lastLine(path string) string {
+	const look, most = 4096, 200
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close() // read only
+	info, err := f.Stat()
+	if err != nil {
+		return ""
+	}
+	text := make([]byte, min(info.Size(), look))
+	n, _ := f.ReadAt(text, info.Size()-int64(len(text))) // what was read counts
+	lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(string(text[:n]), "?")), "\n")
+	last := []rune(strings.TrimSpace(lines[len(lines)-1]))
+	if len(last) > most {
+		return string(last[:most]) + "..."
+	}
+	return string(last)
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"cpbench/collect"
+	"cpbench/plan"
+	"cpbench/plan/catalogue"
+	"cpbench/plan/folder"
+	"cpbench/slurm"
+	"cpbench/slurm/submit"
+	"cpbench/worker"
+	"cpbench/worker/result"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// pickRun is a run of four tasks in a folder whose name means something in a pattern.
+func pickRun(t *testing.T) *folder.Run {
+	t.Helper()
+	spec, err := plan.Load("sweep.yaml", []byte("version: 1\nname: s\nmatrix: {n: [1, 2, 3, 4]}\norder: as-written\nworkload: {kind: model, mode: inference, command: [x]}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _, err := plan.New(spec, plan.Options{Source: "sweep.yaml", Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(t.TempDir(), "cpbench")
+	if err := os.WriteFile(binary, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	run, err := folder.Create(filepath.Join(t.TempDir(), `[a-b] it's "*"?`), time.Now(), p, nil, binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+func TestBadNodes(t *testing.T) {
+	t.Parallel()
+	type past struct {
+		task, attempt int
+		outcome       catalogue.Outcome
+		nodes, reason string
+	}
+	for _, tt := range []struct {
+		name string
+		past []past
+		want []string
+	}{
+		{"once", []past{{0, 1, catalogue.Infra, "n1", ""}}, nil},
+		{"two tasks", []past{{0, 1, catalogue.Infra, "n1", ""}, {1, 1, catalogue.DirtyGPU, "n1", ""}, {2, 1, catalogue.Infra, "n2", ""}}, []string{"n1"}},
+		{"two tries of one", []past{{0, 1, catalogue.Infra, "n1", ""}, {0, 2, catalogue.Infra, "n1", ""}}, []string{"n1"}},
+		{"not the node's fault", []past{{0, 1, catalogue.Error, "n1", ""}, {1, 1, catalogue.Cancelled, "n1", ""}}, nil},
+		{"measured since", []past{{0, 1, catalogue.Infra, "n1", ""}, {0, 2, catalogue.Infra, "n1", ""}, {0, 3, catalogue.OK, "n2", ""}}, nil},
+		{"several nodes tell nothing", []past{{0, 1, catalogue.Infra, "n[1-2]", ""}, {1, 1, catalogue.Infra, "n[1-2]", ""}}, nil},
+		{"given up elsewhere", []past{{0, 1, catalogue.Infra, "n1", worker.StartedAgain + " 2 times"}, {1, 1, catalogue.Infra, "n1", worker.StartedAgain + " 2 times"}}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			run := pickRun(t)
+			tasks, err := run.Tasks(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range tt.past {
+				pair := tasks[p.task].Pairs[0]
+				r := &result.Result{
+					Schema: result.Schema, Plan: run.Plan.Digest, Key: run.Plan.Key, Run: run.Name(), Point: pair.ID, Repeat: pair.Repeat,
+					Attempt: p.attempt, Task: p.task, Outcome: p.outcome, Reason: p.reason,
+					Provenance: map[string]string{"host": "x", "slurm_nodes": p.nodes}, Started: time.Now(), Ended: time.Now(),
+				}
+				for _, param := range run.Plan.Params(pair.Point) {
+					r.Params = append(r.Params, result.Param(param))
+				}
+				if err := result.Write(run.ResultsDir(), r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			set, err := collect.Load([]*folder.Run{run})
+			if err != nil {
+				t.Fatal(err)
+			}
+			session, err := submit.Open(t.Context(), &slurm.Slurm{}, run, func(format string, args ...any) { t.Logf(format, args...) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := badNodes(session, set)
+			if err != nil || session.Close() != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got, cmp.Transformer("list", func(s []string) string { return fmt.Sprint(s) })); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
