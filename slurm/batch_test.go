@@ -1,12 +1,12 @@
 package slurm_test
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"cpbench/slurm"
+	"cpbench/slurm/slurmtest"
 
 	"github.com/google/go-cmp/cmp"
 	"mvdan.cc/sh/v3/syntax"
@@ -19,9 +19,7 @@ func TestSubmitFile(t *testing.T) {
 			t.Parallel()
 			s := executor(t)
 			script := filepath.Join(t.TempDir(), `it's a "script" #1.sh`)
-			if err := os.WriteFile(script, []byte("#!/bin/bash\n#SBATCH --array=0-8\n#SBATCH --output=%a.out\necho \"$SLURM_ARRAY_TASK_ID\"\n"), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			slurmtest.Executable(t, script, "#!/bin/bash\n#SBATCH --array=0-8\n#SBATCH --output=%a.out\necho \"$SLURM_ARRAY_TASK_ID\"\n")
 			first, err := s.SubmitFile(t.Context(), script, "--array=3,5%1")
 			if err != nil {
 				t.Fatal(err)

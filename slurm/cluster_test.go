@@ -15,9 +15,7 @@ func stubs(t *testing.T, bodies map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, body := range bodies {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/bash\n"+body+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		slurmtest.Executable(t, filepath.Join(dir, name), "#!/bin/bash\n"+body+"\n")
 	}
 	return dir
 }

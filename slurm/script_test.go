@@ -17,6 +17,7 @@ import (
 	"cpbench/plan/folder"
 	"cpbench/slurm"
 	"cpbench/slurm/local"
+	"cpbench/slurm/slurmtest"
 
 	"github.com/google/go-cmp/cmp"
 	"mvdan.cc/sh/v3/syntax"
@@ -148,9 +149,7 @@ func writeBinary(t testing.TB, run *folder.Run, text string) {
 	if err := os.MkdirAll(filepath.Dir(run.Binary()), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(run.Binary(), []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	slurmtest.Executable(t, run.Binary(), text)
 }
 
 // TestBashSeesTheArguments is the property that whatever the folder is called, the worker gets the arguments that were
