@@ -251,7 +251,7 @@ func TestStartedWithoutResult(t *testing.T) {
 	if got, want := s.Pairs[0].Reason, "running or killed: started on n7 at 2026-01-02T03:04:05Z, left no result"; got != want {
 		t.Errorf("reason = %q, want %q", got, want)
 	}
-	if got := s.Pairs[1]; got.Task != 0 || got.Reason != "not reached" {
+	if got := s.Pairs[1]; got.Task != 0 || got.Reason != notReached {
 		t.Errorf("second of the packed task: %+v", got)
 	}
 	s.Judge(func(_ *folder.Run, array, task int, files State) State {
@@ -265,6 +265,29 @@ func TestStartedWithoutResult(t *testing.T) {
 	})
 	if got := s.Pairs[0].Outcome; got != catalogue.Timeout {
 		t.Errorf("with the scheduler's help: %s", got)
+	}
+}
+
+// TestResultsTellTheAttempt: a task that is wholly measured is not looked for in the logs, and still its results tell
+// which attempt a state has to be about.
+func TestResultsTellTheAttempt(t *testing.T) {
+	t.Parallel()
+	run := newRun(t, sweep)
+	each(t, run, func(_ plan.Task, _ plan.Pair, r *result.Result) {
+		r.Attempt, r.Restart = 2, 1
+		write(t, run, r)
+	})
+	s := load(t, run)
+	s.Judge(func(_ *folder.Run, _, _ int, files State) State {
+		if files.Attempt != 2 || files.Restart != 1 || !files.Started {
+			t.Errorf("state from files = %+v", files)
+		}
+		return State{Word: "OUT_OF_MEMORY", Attempt: 1}
+	})
+	for _, p := range s.Pairs {
+		if p.Outcome != catalogue.OK || p.Reason != "" {
+			t.Errorf("by a state of the attempt before: %s %s", p.Outcome, p.Reason)
+		}
 	}
 }
 

@@ -46,7 +46,7 @@ func (s *Set) Judge(states func(run *folder.Run, array, task int, files State) S
 			return r != nil && r.Outcome == catalogue.OOMHost
 		})
 		var kept *State
-		if state != (State{}) {
+		if state.Word != "" || state != (State{}) && needsState(results) {
 			kept = &state
 		}
 		outcomes, reasons := taskVerdicts(results, state)
@@ -59,16 +59,18 @@ func (s *Set) Judge(states func(run *folder.Run, array, task int, files State) S
 	}
 }
 
-// fileState is what the folder tells of a task, which is looked at once, and only if something in it is not measured
-// well.
+// fileState is what the folder tells of a task: its logs, which are looked at once, and only if something in it is not
+// measured well, and the results.
 func (s *Set) fileState(k taskKey, results []*result.Result) State {
-	if !needsState(results) {
-		return State{}
-	}
 	known, ok := s.seen[k]
-	if !ok {
+	if !ok && needsState(results) {
 		known = s.fromFiles(k.run, k.array, k.task)
 		s.seen[k] = known
+	}
+	for _, r := range results {
+		if r != nil && (r.Attempt > known.Attempt || r.Attempt == known.Attempt && r.Restart > known.Restart) {
+			known = State{Started: true, Attempt: r.Attempt, Restart: r.Restart}
+		}
 	}
 	return known
 }
@@ -129,18 +131,30 @@ func (set *Set) fromFiles(run *folder.Run, array, task int) State {
 	}
 	at := set.logs[run][[2]int{array, task}]
 	s.Started, s.Attempt, s.Restart = true, at[0], at[1]
-	f, err := os.Open(filepath.Join(run.LogDir(array, task, at[0], at[1]), folder.EventsFile))
-	if err != nil {
-		return s // the folder is there, so the task has started; where is not known
-	}
-	defer f.Close()
-	line, _ := bufio.NewReader(f).ReadBytes('\n') // a line that was cut does not parse, and tells nothing
-	var start struct {
-		Time time.Time `json:"time"`
-		Node string    `json:"node"`
-	}
-	if json.Unmarshal(line, &start) == nil {
+	// The folder is there, so the task has started; where may not be known.
+	if start, ok := ReadStart(run.LogDir(array, task, at[0], at[1])); ok {
 		s.Node, s.Since = start.Node, start.Time
 	}
 	return s
+}
+
+// Start is what a worker has said first: when, where and under which job it began.
+type Start struct {
+	Time    time.Time `json:"time"`
+	Job     string    `json:"job"` // in the form 121_3; empty: not under Slurm
+	Node    string    `json:"node"`
+	PID     int       `json:"pid"`
+	Restart int       `json:"restart"`
+}
+
+// ReadStart reads the first line of the worker's log in a task's log folder, if it is there and whole.
+func ReadStart(dir string) (Start, bool) {
+	f, err := os.Open(filepath.Join(dir, folder.EventsFile))
+	if err != nil {
+		return Start{}, false
+	}
+	defer f.Close()                               // read only
+	line, _ := bufio.NewReader(f).ReadBytes('\n') // a line that was cut does not parse, and tells nothing
+	var start Start
+	return start, json.Unmarshal(line, &start) == nil
 }

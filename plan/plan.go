@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"strings"
 	"sync"
 
 	"cpbench/plan/expr"
@@ -38,6 +39,15 @@ type Plan struct {
 	eval    *evaluator // compiled expressions; made at first use
 	evalErr error
 	bound   map[string]any // run and cpbench, once the run folder is known
+}
+
+// PointName names a point by its axis values, as in cp=4,tokens=2048.
+func (p *Plan) PointName(pt Point) string {
+	parts := make([]string, len(p.Axes))
+	for i, axis := range p.Axes {
+		parts[i] = axis.Name + "=" + pt.Values[i]
+	}
+	return strings.Join(parts, ",")
 }
 
 // Axis is a named, ordered list of values of one kind.

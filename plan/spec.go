@@ -41,7 +41,8 @@ type Spec struct {
 	// Setup are shell lines run before the worker, such as `module load cuda`. A line that fails ends the task,
 	// which leaves an `error` result.
 	Setup []string `yaml:"setup" json:"setup,omitempty"`
-	// Env sets environment variables of the program; `{name}` stands for a value of the point.
+	// Env sets environment variables of the program; `{name}` stands for a value of the point. They stand in the run
+	// folder: leave secrets to the environment in which the sweep is started, which the programs inherit.
 	Env map[string]string `yaml:"env" json:"env,omitempty"`
 	// Container in which the program runs; the worker itself stays outside.
 	Container Container `yaml:"container" json:"container"`

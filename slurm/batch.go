@@ -27,9 +27,9 @@ func (s *Slurm) CancelJobs(ctx context.Context, ids ...string) error {
 	}
 	_, err := s.call(ctx, queryLimit, nil, "scancel", ids...)
 	if err == nil || says(err, "Invalid job id specified") || says(err, "already completing or completed") {
-		return nil // the others were ended all the same
+		return nil // the others were ended; 22.05 is silent about a job that has ended or is not known, other versions complain
 	}
-	return fmt.Errorf("cancel jobs %s: %w", strings.Join(ids, ", "), err)
+	return fmt.Errorf("cancel %s: %w", strings.Join(ids, ", "), err)
 }
 
 // ShellLine writes a call as it would be typed.

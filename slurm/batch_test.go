@@ -72,7 +72,7 @@ func TestCancelJobs(t *testing.T) {
 		})
 	}
 	bin := stubs(t, map[string]string{"scancel": "echo 'scancel: error: Kill job error on job id 5: Access/permission denied' >&2; exit 1"})
-	if err := (&slurm.Slurm{Bin: bin}).CancelJobs(t.Context(), "5", "6"); err == nil || !strings.Contains(err.Error(), "cancel jobs 5, 6") {
+	if err := (&slurm.Slurm{Bin: bin}).CancelJobs(t.Context(), "5", "6"); err == nil || !strings.Contains(err.Error(), "cancel 5, 6") {
 		t.Errorf("%v", err)
 	}
 }

@@ -11,6 +11,3 @@ func (s *Slurm) Query(ctx context.Context, name string, args ...string) ([]byte,
 		limit: queryLimit, name: name, args: args,
 	}.run(ctx)
 }
-
-// ExitText turns the raw wait status that squeue prints into Slurm's code:signal; anything else is kept as it is.
-func ExitText(status string) string { return exitText(status) }

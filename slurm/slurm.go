@@ -111,15 +111,15 @@ func parseTasks(out string) (map[int]TaskState, error) {
 		}
 		state := TaskState{State: State(fields[1]), Node: fields[3]}
 		if state.State.Ended() {
-			state.Exit = exitText(fields[2])
+			state.Exit = ExitText(fields[2])
 		}
 		tasks[index] = state
 	}
 	return tasks, nil
 }
 
-// exitText turns a raw wait status into Slurm's code:signal. Anything else is kept as it is.
-func exitText(status string) string {
+// ExitText turns the raw wait status that squeue prints into Slurm's code:signal; anything else is kept as it is.
+func ExitText(status string) string {
 	n, err := strconv.Atoi(status)
 	if err != nil {
 		return status
@@ -132,13 +132,7 @@ func exitText(status string) string {
 }
 
 // Cancel asks scancel to end the array: TERM, and KILL after the site's KillWait.
-func (s *Slurm) Cancel(ctx context.Context, id string) error {
-	_, err := s.call(ctx, queryLimit, nil, "scancel", id)
-	if err == nil || decimal(id) && (says(err, "Invalid job id specified") || says(err, "already completing or completed")) {
-		return nil // 22.05 is silent about an array that has ended or is not known, other versions complain
-	}
-	return fmt.Errorf("cancel array %s: %w", id, err)
-}
+func (s *Slurm) Cancel(ctx context.Context, id string) error { return s.CancelJobs(ctx, id) }
 
 // says reports whether err is a Slurm command that failed with text on its stderr: Slurm has no finer exit codes.
 func says(err error, text string) bool {

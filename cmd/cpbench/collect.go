@@ -77,7 +77,9 @@ func openRuns(s *streams, o *collectOptions, dirs []string) ([]*folder.Run, erro
 
 // askAndCollect asks Slurm about the runs and then collects them.
 func askAndCollect(ctx context.Context, s *streams, runs []*folder.Run, o collectOptions) error {
+	answered := whileAsking(s.voice)
 	asked := askSlurm(ctx, runs)
+	answered()
 	if ctx.Err() != nil {
 		return errInterrupted
 	}
@@ -173,10 +175,43 @@ func verdict(s *streams, set *collect.Set) error {
 		return nil
 	}
 	s.sayf("%d of %s without a good result: %s", bad, countText(len(set.Pairs), "execution"), strings.Join(words, ", "))
-	run := set.Runs[0]
-	s.hintf("what the programs said is in %s", shortPath(run.LogsDir()))
-	if again := counts[catalogue.Missing] + counts[catalogue.Cancelled] + counts[catalogue.Infra] + counts[catalogue.DirtyGPU]; again > 0 && len(set.Runs) == 1 {
-		s.hintf("run what is missing: cpbench plan --run %s --only-missing | sbatch, or cpbench run --run %[1]s", shellWord(shortPath(run.Dir)))
-	}
+	nextSteps(s.voice, set, false)
 	return errIncomplete
+}
+
+// nextSteps says what to type about executions without a good result: where their words are, and how they run again.
+// open says that something still waits or runs.
+func nextSteps(v voice, set *collect.Set, open bool) {
+	word := shellWord(shortPath(set.Runs[0].Dir))
+	var failed *collect.Pair
+	again, other := false, false
+	for i := range set.Pairs {
+		p := &set.Pairs[i]
+		began := p.Outcome == catalogue.Lost && p.State != nil && p.State.Started
+		if failed == nil && (began || p.Outcome.Failed() && p.Outcome != catalogue.Cancelled) {
+			failed = p
+		}
+		again = again || unfinished(p.Outcome) && p.Outcome != catalogue.Pending && p.Outcome != catalogue.Running
+		other = other || p.Outcome.Failed() && p.Outcome.Done()
+	}
+	if failed != nil {
+		point := failed.Run.Plan.PointName(failed.Point)
+		if plain := strings.ReplaceAll(point, "=", ""); shellWord(plain) != plain { // an = needs no quotes there
+			point = shellWord(point)
+		}
+		text := fmt.Sprintf("cpbench logs %s --run %s", point, shellWord(shortPath(failed.Run.Dir)))
+		if failed.Repeat > 1 {
+			text += fmt.Sprintf(" --repeat %d", failed.Repeat)
+		}
+		v.hintf("what a point has said: %s", text)
+	}
+	if open || len(set.Runs) > 1 {
+		return
+	}
+	if again {
+		v.hintf("run what is missing: cpbench submit --run %s, cpbench plan --run %[1]s --only-missing | sbatch, or here cpbench run --run %[1]s", word)
+	}
+	if other {
+		v.hintf("what has failed, once more: cpbench submit --run %s --only-failed", word)
+	}
 }

@@ -80,7 +80,7 @@ func TestDoctor(t *testing.T) {
 	got := findings(t, []byte(out))
 	want := map[string]grade{
 		"slurm": good, "accounting": warn, "arrays": good, "partition": good, "requeue": warn, "inactive": warn, "environment": warn,
-		"runs": warn, "nvml": warn, "gpus": good, "spec": good, "shared folder": good, "clock": good, "setup": good,
+		"runs": good, "nvml": warn, "gpus": good, "spec": good, "shared folder": good, "clock": good, "setup": good,
 		"job's GPUs": warn, "program": got["program"].Grade, // whatever Python there is here
 	}
 	grades := map[string]grade{}
@@ -92,7 +92,7 @@ func TestDoctor(t *testing.T) {
 	}
 	for check, text := range map[string]string{
 		"requeue": "exit code [1] is put into the queue again", "inactive": "5m0s (InactiveLimit)", "environment": "SBATCH_TIMELIMIT=5 beats",
-		"shared folder": "node n", "setup": "1 line went well on n", "program": "Python 3",
+		"runs": "does see it", "shared folder": "node n", "setup": "1 line went well on n", "program": "Python 3",
 	} {
 		if !strings.Contains(got[check].Text, text) {
 			t.Errorf("%s: %q, want %q", check, got[check].Text, text)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"cpbench/plan/folder"
@@ -91,6 +92,19 @@ func nodes(s *slurmsite.Site) int {
 	return most
 }
 
+// mismatches are what a plan asks for and a site does not allow, each once although arrays share most of it.
+func mismatches(here *slurmsite.Site, src *source) []slurmsite.Finding {
+	var found []slurmsite.Finding
+	for i := range src.plan.Arrays {
+		for _, f := range here.Check(slurmsite.RequestOf(slurm.Job{Run: &folder.Run{Plan: src.plan}, Array: i, Attempt: 1})) {
+			if !slices.Contains(found, f) {
+				found = append(found, f)
+			}
+		}
+	}
+	return found
+}
+
 // compareSpec compares what a spec asks for with what the site has.
 func (d *doctor) compareSpec() {
 	name := filepath.Base(d.src.path)
@@ -98,16 +112,11 @@ func (d *doctor) compareSpec() {
 		d.add("spec", good, "", "%s is well formed; there is no site to compare it with", name)
 		return
 	}
-	run, told := &folder.Run{Dir: filepath.Join(filepath.Dir(d.src.path), runsDir, d.src.plan.Name), Plan: d.src.plan}, map[slurmsite.Finding]bool{}
-	for i := range d.src.plan.Arrays {
-		for _, f := range d.here.Check(slurmsite.RequestOf(slurm.Job{Run: run, Array: i, Attempt: 1})) {
-			if !told[f] {
-				told[f] = true
-				d.add("spec", bad, f.Advice, "%s: %s: %s", name, f.Key, f.Text)
-			}
-		}
+	found := mismatches(d.here, d.src)
+	for _, f := range found {
+		d.add("spec", bad, f.Advice, "%s: %s: %s", name, f.Key, f.Text)
 	}
-	if len(told) == 0 {
+	if len(found) == 0 {
 		d.add("spec", good, "cpbench validate "+shellWord(d.src.path)+" --slurm has sbatch check its scripts as well", "%s asks for nothing that this site does not have", name)
 	}
 }

@@ -175,6 +175,11 @@ func output(run *folder.Run) string {
 // judge turns a report into findings. The job was submitted at began, and its report seen here at seen.
 func (d *doctor) judge(run *folder.Run, p *probe, began, seen time.Time) {
 	d.add("shared folder", good, "", "node %s saw %s, ran the cpbench in it and wrote to it", p.Host, filepath.Dir(run.Dir))
+	for i := range d.found { // what was only feared of the place of the runs is known now
+		if f := &d.found[i]; f.Check == "runs" && f.Grade == warn {
+			f.Grade, f.Text, f.Advice = good, f.Text+"; node "+p.Host+" does see it", ""
+		}
+	}
 	d.judgeClock(p, began, seen)
 	if p.Setup != "" {
 		line, rc, _ := strings.Cut(p.Setup, ":")

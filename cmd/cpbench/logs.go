@@ -5,7 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os/signal"
+	"strings"
+	"time"
 
+	"cpbench/collect"
+	"cpbench/collect/trail"
 	"cpbench/plan/folder"
 
 	"github.com/urfave/cli/v2"
@@ -30,7 +34,7 @@ cpbench logs 3f2a --rank 2          # the beginning of its id`,
 		Description: "POINT is an id, a beginning of one, or axis values. Prints what the newest attempt has left: Slurm's output\nfile with the set-up lines, the worker's own words, and the logs of ranks, launcher or program.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on until the point has ended", Destination: &o.follow},
-			&cli.IntFlag{Name: "rank", Usage: "of the logs of ranks only that of `N`", Value: -1, Destination: &o.rank},
+			&cli.IntFlag{Name: "rank", Usage: "of the logs of ranks only that of `N`", Value: trail.AllRanks, DefaultText: "all", Destination: &o.rank},
 			&cli.IntFlag{Name: "repeat", Usage: "repeat `N` of the point", Value: 1, Destination: &o.repeat},
 			&cli.StringFlag{Name: "run", Usage: "look into `RUN` instead of the newest that has started", Destination: &o.run},
 			&cli.StringFlag{Name: "runs", Usage: "look for the newest run in `DIR`", Value: runsDir, Destination: &o.runs},
@@ -57,21 +61,70 @@ cpbench logs 3f2a --rank 2          # the beginning of its id`,
 }
 
 func runLogs(ctx context.Context, s *streams, run *folder.Run, text string, o *logsOptions) error {
-	point, err := pickPoint(run, text)
+	repeats, err := trail.Choose(run, text)
+	var notOne *trail.NotOne
+	if errors.As(err, &notOne) {
+		return &usageError{notOne.Text, notOne.Hint}
+	}
 	if err != nil {
 		return err
 	}
-	if o.repeat < 1 || o.repeat > len(point) {
-		return &usageError{fmt.Sprintf("the point has no repeat %d", o.repeat), fmt.Sprintf("choose from 1 to %d", len(point))}
+	if o.repeat < 1 || o.repeat > len(repeats) {
+		return &usageError{fmt.Sprintf("the point has no repeat %d", o.repeat), fmt.Sprintf("choose from 1 to %d", len(repeats))}
 	}
-	t := &trail{run: run, of: point[o.repeat-1], rank: o.rank, out: s.out, read: map[string]int64{}, others: map[string]bool{}}
-	s.sayf("%s (%s), repeat %d: array %d, task %d", pointName(run.Plan, t.of.Point), t.of.ID, t.of.Repeat, t.of.array, t.of.task)
+	of := repeats[o.repeat-1]
+	t := trail.New(run, of, o.rank, s.out, shortPath)
+	s.sayf("%s (%s), repeat %d: array %d, task %d", run.Plan.PointName(of.Point), of.ID, of.Repeat, of.Array, of.Task)
+	status := "cpbench status " + shellWord(shortPath(run.Dir))
 	if o.follow {
-		return t.follow(ctx, s.voice)
+		why, err := t.Follow(ctx, func(ctx context.Context) trail.Fate { return fateOf(ctx, run, of) }, func(words string) { s.sayf("%s", words) })
+		if err != nil || why == "" {
+			return err
+		}
+		s.sayf("%s", why)
+		s.hintf("more about it: %s", status)
+		return errIncomplete
 	}
-	any, err := t.print(true)
-	if err == nil && !any {
-		return &hinted{errors.New("the point has left no log yet"), "what it waits for is told by cpbench status " + shellWord(shortPath(run.Dir))}
+	switch any, err := t.Print(); {
+	case err != nil:
+		return err
+	case !any:
+		return &hinted{errors.New("the point has left no log yet"), "what it waits for is told by " + status}
+	case !t.Measured():
+		s.sayf("no result of this attempt; whether it still runs, or how it ended, is told by %s", status)
 	}
-	return err
+	return nil
+}
+
+// fateOf asks Slurm what becomes of an execution without a result.
+func fateOf(ctx context.Context, run *folder.Run, of trail.Execution) trail.Fate {
+	asked := askSlurm(ctx, []*folder.Run{run})
+	if asked.snap == nil {
+		return trail.Fate{}
+	}
+	for _, sub := range asked.runs[run].arrays[of.Array] {
+		task, ok := asked.snap.Find(sub.name, of.Task)
+		if !ok {
+			continue
+		}
+		switch ending := strings.TrimSpace(string(task.State) + " " + task.Exit); {
+		case task.Ended() && time.Since(task.End) > grace:
+			return trail.Fate{Over: true, Words: "the task has ended as " + ending + " and left no result"}
+		case task.Ended():
+			return trail.Fate{Words: "the task has ended as " + ending + "; its result may still be on its way through the file system"}
+		case task.Waits():
+			s := collect.State{Word: string(task.State)}
+			s.Reason, s.Advice, s.WontStart = explain(task)
+			_, words := collect.Verdict(nil, s)
+			if s.Advice != "" {
+				words += "; to do: " + s.Advice
+			}
+			if !s.WontStart {
+				words = "the task waits: " + words
+			}
+			return trail.Fate{Over: s.WontStart, Words: words}
+		}
+		return trail.Fate{}
+	}
+	return trail.Fate{}
 }

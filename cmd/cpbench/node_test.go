@@ -69,15 +69,20 @@ for line in worker:
         break
 `
 
-// onGPUs gives every node of the site a stand-in for nvidia-smi with two GPUs that nobody else uses.
+// onGPUs gives every node of the site a stand-in for nvidia-smi with the GPUs that the cluster's nodes have. Nobody uses
+// them; which two of them Slurm gives to a job depends on the jobs beside it.
 func (s *site) onGPUs() {
 	s.Helper()
 	text, err := os.ReadFile("../../worker/gpu/source/testdata/nvidia-smi")
 	if err != nil {
 		s.Fatal(err)
 	}
-	clean := strings.Replace(string(text), `echo 'GPU-aaaa, 4242, 1024, /opt/a b/python3, x'`, ":", 1)
-	if err := os.WriteFile(filepath.Join(s.bin, "nvidia-smi"), []byte(clean), 0o755); err != nil {
+	eight := strings.NewReplacer(
+		`echo 'GPU-aaaa, 4242, 1024, /opt/a b/python3, x'`, ":", "for gpu in 0 1;", "for gpu in 0 1 2 3 4 5 6 7;",
+		`[ "$2" = 0 ] && printf GPU-aaaa || printf GPU-bbbb`, `printf GPU-%s "$2"`,
+		`[ "$2" = 0 ] && printf 00000000:1A:00.0 || printf 00000000:3B:00.0`, `printf 00000000:%sA:00.0 "$2"`,
+	).Replace(string(text))
+	if err := os.WriteFile(filepath.Join(s.bin, "nvidia-smi"), []byte(eight), 0o755); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -246,6 +251,26 @@ func TestSlurmAgentCleansUp(t *testing.T) {
 		if !strings.Contains(events, node) {
 			t.Errorf("not in the log: %s", node)
 		}
+	}
+}
+
+// TestSlurmNodeLost crashes a node in the middle of the timed steps: the failure is the machine's, and the point is run again.
+func TestSlurmNodeLost(t *testing.T) {
+	t.Parallel()
+	cluster := slurmtest.Start(t, slurmtest.Options{})
+	s := newSite(t, cluster)
+	defer s.show()
+	s.onTwoNodes("wait")
+	s.told("timed")
+	if err := cluster.Node("crash", "n2"); err != nil {
+		t.Fatal(err)
+	}
+	s.until(time.Minute, func() bool {
+		found, err := filepath.Glob(filepath.Join(s.dir, "cpbench-runs/*/results/*/*.json"))
+		return err == nil && len(found) > 0
+	}, "there is no result")
+	if r := s.results()[0]; r.Outcome != catalogue.Infra || !strings.Contains(r.Reason, "n2 no longer answers: ") {
+		t.Errorf("%s (%s) %s", r.Outcome, r.Reason, r.Evidence)
 	}
 }
 

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -22,16 +25,15 @@ const grace = 120 * time.Second
 
 // scheduler is what Slurm says about the tasks of some runs, and what it said before.
 type scheduler struct {
-	snap   *record.Snapshot // nil: not asked, or no answer
-	taken  time.Time        // when it was asked
-	err    error            // why there is no answer; nil where nobody was asked
-	runs   map[*folder.Run]*submissions
-	advice map[string]string // what to do about a reason for waiting
+	snap  *record.Snapshot // nil: not asked, or no answer
+	taken time.Time        // when it was asked
+	err   error            // why there is no answer; nil where nobody was asked
+	runs  map[*folder.Run]*submissions
 }
 
 // remember gathers what the run folders tell about their jobs, without asking anybody.
 func remember(runs []*folder.Run) *scheduler {
-	c := &scheduler{taken: time.Now(), runs: map[*folder.Run]*submissions{}, advice: map[string]string{}}
+	c := &scheduler{taken: time.Now(), runs: map[*folder.Run]*submissions{}}
 	for _, run := range runs {
 		c.runs[run] = submissionsOf(run)
 	}
@@ -58,6 +60,15 @@ func askSlurm(ctx context.Context, runs []*folder.Run) *scheduler {
 	}
 	c.snap, c.err = record.Ask(ctx, &slurm.Slurm{}, record.Query{Names: names, Since: since})
 	return c
+}
+
+// slow is when a person is told what a command waits for.
+const slow = 5 * time.Second
+
+// whileAsking tells the person at the terminal when Slurm takes long, until done is called.
+func whileAsking(v voice) (done func()) {
+	timer := time.AfterFunc(slow, func() { v.sayf("waiting for Slurm's squeue and sacct, each at most a minute; Ctrl-C changes nothing") })
+	return func() { timer.Stop() }
 }
 
 // whole reports whether everything that Slurm remembers has been said: only then does its silence mean anything.
@@ -99,21 +110,23 @@ func (c *scheduler) told(run *folder.Run, sub submission, id collect.Attempt, mi
 	if e, ok := endings.Of(id); ok && (e.Restart < 0 || mine.Restart <= e.Restart) {
 		return fromEnding(run, id, e, mine), true
 	}
-	return c.silent(sub, id.Task, mine)
+	return c.silent(run, sub, id.Task, mine)
 }
 
-// silent is what a task's state is of which Slurm says nothing, if that means anything.
-func (c *scheduler) silent(sub submission, task int, mine collect.State) (collect.State, bool) {
+// silent is what a task's state is of which Slurm says nothing, if that means anything. Of the jobs of others it may not
+// speak (PrivateData in slurm.conf).
+func (c *scheduler) silent(run *folder.Run, sub submission, task int, mine collect.State) (collect.State, bool) {
 	taken := slices.Contains(sub.tasks, task)
+	whole := c.whole() && !c.runs[run].hidden
 	switch {
 	case taken && sub.cancelled && !mine.Started:
 		return collect.State{Word: string(slurm.Cancelled), Attempt: sub.attempt, Submitted: true}, true
-	case c.whole() && mine.Started && mine.Since.Before(c.taken.Add(-grace)):
+	case whole && mine.Started && mine.Since.Before(c.taken.Add(-grace)):
 		mine.Submitted = true // by the worker's log
 		return mine, true
 	case mine.Started:
 		return mine, true
-	case c.whole() && taken:
+	case whole && taken:
 		return collect.State{Submitted: true, Attempt: sub.attempt, InGrace: c.taken.Sub(sub.asked) < grace}, true
 	}
 	return collect.State{}, false
@@ -150,22 +163,19 @@ func (c *scheduler) fromSlurm(run *folder.Run, endings *collect.Endings, id coll
 	case !t.Live && c.snap.Queue:
 		s.Word = "" // accounting has not heard of its end, and the controller does not know it
 	case t.Waits():
-		s.Reason, s.WontStart = c.explain(t)
+		s.Reason, s.Advice, s.WontStart = explain(t)
 	}
 	return s
 }
 
-// explain puts the reason for which a task waits into words, and remembers what to do about it.
-func (c *scheduler) explain(t record.Task) (string, bool) {
-	text, wontStart, advice := record.Explain(t.Reason)
+// explain puts the reason for which a task waits into words, with what to do about it.
+func explain(t record.Task) (reason, advice string, wontStart bool) {
+	reason, wontStart, advice = record.Explain(t.Reason)
 	word, _, _ := strings.Cut(t.Reason, ",")
-	if word != "" && !strings.Contains(text, word) {
-		text += " (" + t.Reason + ")"
+	if word != "" && !strings.Contains(reason, word) {
+		reason += " (" + t.Reason + ")"
 	}
-	if advice != "" && c.advice[text] == "" {
-		c.advice[text] = strings.ReplaceAll(advice, "JOB", t.Array)
-	}
-	return text, wontStart
+	return reason, strings.ReplaceAll(advice, "JOB", t.Array), wontStart
 }
 
 // jobText names a task as Slurm's commands take it.
@@ -205,18 +215,22 @@ func (c *scheduler) forgets() bool { return c.snap != nil && c.snap.NoAccounting
 func (c *scheduler) doubts(ctx context.Context) []string {
 	var all []string
 	if c.err != nil {
-		all = append(all, fmt.Sprintf("Slurm was asked and gave no answer, so the files alone decide: %v", c.err))
+		all = append(all, fmt.Sprintf("Slurm was asked and gave no answer, so the files alone decide: %s", strings.ReplaceAll(c.err.Error(), "\n", "; ")))
 	}
 	if c.snap != nil {
 		all = append(all, c.snap.Notes...)
 	}
-	for _, subs := range c.runs {
-		if subs.warning != nil {
-			all = append(all, subs.warning.Error())
-			continue
+	for _, run := range slices.SortedFunc(maps.Keys(c.runs), func(a, b *folder.Run) int { return strings.Compare(a.Dir, b.Dir) }) {
+		subs := c.runs[run]
+		for _, doubt := range subs.doubts {
+			all = append(all, doubt.Error())
 		}
-		if err := subs.endings.Save(ctx); err != nil {
-			all = append(all, fmt.Sprintf("the final states of the tasks are not kept: %v", err)) // perhaps another user's run
+		err := subs.endings.Save(ctx)
+		switch {
+		case err == nil, len(subs.doubts) > 0 && errors.Is(err, subs.doubts[0]): // told
+		case errors.Is(err, fs.ErrPermission): // another user's, who keeps them
+		default:
+			all = append(all, fmt.Sprintf("the final states of the tasks are not kept: %v", err))
 		}
 	}
 	return all

@@ -34,7 +34,7 @@ func answers(t *testing.T, squeue, sacct string, subs ...submission) (*scheduler
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &scheduler{taken: time.Now(), advice: map[string]string{}, runs: map[*folder.Run]*submissions{
+	c := &scheduler{taken: time.Now(), runs: map[*folder.Run]*submissions{
 		run: {endings: endings, arrays: [][]submission{subs}},
 	}}
 	c.snap, c.err = record.Ask(t.Context(), &slurm.Slurm{Bin: bin}, record.Query{Names: []string{"a1", "a2"}})
@@ -77,7 +77,7 @@ func TestSchedulerState(t *testing.T) {
 			"it is held", waiting, oldEnd,
 			[]submission{second, first},
 			collect.State{},
-			collect.State{Word: "PENDING", Attempt: 2, Restart: 1, Submitted: true, Memory: "4G", Reason: "it is held (JobHeldUser)", WontStart: true},
+			collect.State{Word: "PENDING", Attempt: 2, Restart: 1, Submitted: true, Memory: "4G", Reason: "it is held (JobHeldUser)", Advice: "scontrol release 8 lets it go", WontStart: true},
 		},
 		{
 			"no newer attempt has this task", "", oldEnd,
@@ -150,6 +150,34 @@ func TestSchedulerState(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestSchedulerForeign: a site may hide the jobs of others, so its silence about another user's run means nothing.
+func TestSchedulerForeign(t *testing.T) {
+	t.Parallel()
+	c, run := answers(t, "", "", submission{attempt: 1, name: "a1", tasks: []int{0}})
+	if s := c.state(run, 0, 0, collect.State{}); !s.Submitted {
+		t.Errorf("one's own: %+v", s)
+	}
+	c.runs[run].hidden = true
+	if s := c.state(run, 0, 0, collect.State{}); s != (collect.State{}) {
+		t.Errorf("another user's: %+v", s)
+	}
+	begun := collect.State{Started: true, Attempt: 1, Since: time.Now().Add(-time.Hour)}
+	if s := c.state(run, 0, 0, begun); s != begun {
+		t.Errorf("another user's that has begun: %+v", s)
+	}
+}
+
+// TestSchedulerMeasuredLater: what was measured by a later attempt on this machine is no matter of Slurm's, whatever
+// became of the attempt before.
+func TestSchedulerMeasuredLater(t *testing.T) {
+	t.Parallel()
+	c, run := answers(t, "", "7_0|7|OUT_OF_MEMORY|0:125|2026-11-30T10:00:00|2026-11-30T10:00:01|2026-11-30T10:00:09|00:10:00|n1|gpu|4G|None|a1", submission{attempt: 2, here: true}, submission{attempt: 1, name: "a1"})
+	measured := collect.State{Started: true, Attempt: 2}
+	if s := c.state(run, 0, 0, measured); s != measured {
+		t.Errorf("%+v", s)
 	}
 }
 

@@ -23,6 +23,7 @@ type site struct {
 	cluster *slurmtest.Cluster
 	dir     string
 	bin     string
+	user    string // who types; empty: root
 }
 
 func newSite(t *testing.T, c *slurmtest.Cluster) *site {
@@ -44,7 +45,11 @@ func newSite(t *testing.T, c *slurmtest.Cluster) *site {
 // sh runs a shell line in the user's folder, with cpbench and the real Slurm on PATH.
 func (s *site) sh(line string) (stdout, stderr string, err error) {
 	s.Helper()
-	cmd := exec.CommandContext(s.Context(), "bash", "-o", "pipefail", "-c", line)
+	words := []string{"bash", "-o", "pipefail", "-c", line}
+	if s.user != "" {
+		words = append([]string{"runuser", "-u", s.user, "--"}, words...)
+	}
+	cmd := exec.CommandContext(s.Context(), words[0], words[1:]...)
 	cmd.Dir = s.dir
 	cmd.Env = append(s.cluster.Env(), "PATH="+s.bin+":/usr/bin:/bin:/usr/sbin:/sbin")
 	var out, errs bytes.Buffer
@@ -106,7 +111,13 @@ func (s *site) started() {
 // raw collects the only run and returns its raw data by column.
 func (s *site) raw() []map[string]string {
 	s.Helper()
-	out, errs, err := s.sh("cpbench collect cpbench-runs/* --format raw")
+	return s.rawOf("cpbench-runs/*")
+}
+
+// rawOf is raw of a run among several.
+func (s *site) rawOf(run string) []map[string]string {
+	s.Helper()
+	out, errs, err := s.sh("cpbench collect " + run + " --format raw")
 	if err != nil && cmdExit(err) != exitIncomplete {
 		s.Fatalf("collect: %v\n%s", err, errs)
 	}
@@ -203,17 +214,6 @@ resources: {time: 5m}
 		s.ended(s.must(way[1]+" --parsable"), time.Minute)
 	}
 	if diff := cmp.Diff(map[string]int{"ok": 7}, s.outcomes()); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestSlurmTimeLimit(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, slurmtest.Shared(t))
-	s.spec("sweep.yaml", fmt.Sprintf(sleeper, "1m"))
-	job := s.must("cpbench plan sweep.yaml | sbatch --parsable")
-	s.ended(job, 3*time.Minute)
-	if diff := cmp.Diff(map[string]int{"timeout": 2}, s.outcomes()); diff != "" {
 		t.Error(diff)
 	}
 }

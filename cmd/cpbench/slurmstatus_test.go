@@ -46,7 +46,7 @@ func TestSlurmStatus(t *testing.T) {
 	has(time.Minute,
 		"5 executions: 3 running, 1 pending, 1 error",
 		"as many tasks of the array run as slurm.parallel allows (JobArrayTaskLimit)\n  n=4\n",
-		"error (1): killed; nothing witnessed a lack of memory", "  n=0   on n1 since 20", "  n=1   on n1 since 20")
+		"error (1): killed; nothing witnessed a lack of memory", "  n=0   on n1 started 20", "  n=1   on n1 since 20")
 
 	// A requeued task waits again, whatever its first run has left.
 	s.must("scontrol requeue " + job + "_1")

@@ -47,7 +47,11 @@ func load(req request) (*source, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, &usageError{fmt.Sprintf("%s: no such file", req.path), "cpbench init DIR writes a sweep to start from"}
 	case err != nil:
-		return nil, &usageError{err.Error(), "name a spec, a YAML file"}
+		hint := "name a spec, a YAML file"
+		if run, notOne := folder.Open(req.path); notOne == nil {
+			hint += "; plan, run and submit go on with a run by --run " + shellWord(shortPath(run.Dir))
+		}
+		return nil, &usageError{err.Error(), hint}
 	}
 	spec, err := plan.Load(req.path, text)
 	if err != nil {

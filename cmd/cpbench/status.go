@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"os/signal"
-	"time"
 
 	"cpbench/collect"
+	"cpbench/collect/picture"
 	"cpbench/plan/folder"
 
 	"github.com/urfave/cli/v2"
@@ -58,41 +56,46 @@ cpbench status --watch      # looks again every minute`,
 	}
 }
 
-func runStatus(ctx context.Context, s *streams, run *folder.Run, o *statusOptions) error {
-	look := func(ctx context.Context) (*picture, error) { return takePicture(ctx, run) }
-	if o.watch {
-		return watch(ctx, s.out, isTerminal(s.out), o, look)
+func (o *statusOptions) scope() picture.Scope {
+	switch {
+	case o.all:
+		return picture.All
+	case o.failed:
+		return picture.Failed
 	}
-	p, err := look(ctx)
+	return picture.Usual
+}
+
+func runStatus(ctx context.Context, s *streams, run *folder.Run, o *statusOptions) error {
+	if o.watch {
+		screen, stop := screenOn(s.out, o.scope())
+		defer stop()
+		return watch(ctx, screen, func(ctx context.Context) (*picture.Picture, error) { return takePicture(ctx, run) })
+	}
+	answered := whileAsking(s.voice)
+	p, err := takePicture(ctx, run)
+	answered()
 	if err != nil {
 		return err
 	}
-	for _, doubt := range p.doubts {
+	for _, doubt := range p.Doubts {
 		s.warnf("%s", doubt)
 	}
 	if o.json {
-		if err := p.writeJSON(s.out); err != nil {
+		if err := p.WriteJSON(s.out); err != nil {
 			return err
 		}
-		return p.verdict()
+		return ending(p)
 	}
-	if err := p.write(s.out, o); err != nil {
+	if err := p.Write(s.out, o.scope()); err != nil {
 		return err
 	}
-	return p.verdict()
-}
-
-// picture is how a run stands at one moment.
-type picture struct {
-	run    *folder.Run
-	taken  time.Time
-	set    *collect.Set
-	asked  *scheduler
-	doubts []string
+	nextSteps(s.voice, p.Set, p.Open())
+	return ending(p)
 }
 
 // takePicture asks Slurm first and lists the folder second.
-func takePicture(ctx context.Context, run *folder.Run) (*picture, error) {
+func takePicture(ctx context.Context, run *folder.Run) (*picture.Picture, error) {
 	runs := []*folder.Run{run}
 	asked := askSlurm(ctx, runs)
 	if ctx.Err() != nil {
@@ -103,146 +106,25 @@ func takePicture(ctx context.Context, run *folder.Run) (*picture, error) {
 		return nil, err
 	}
 	set.Judge(asked.state)
-	return &picture{run: run, taken: asked.taken, set: set, asked: asked, doubts: asked.doubts(ctx)}, nil
-}
-
-// open reports whether something may still change by itself.
-func (p *picture) open() bool {
-	for i := range p.set.Pairs {
-		if stirs(&p.set.Pairs[i]) {
-			return true
-		}
+	p := &picture.Picture{Run: run, Set: set, Taken: asked.taken, Doubts: asked.doubts(ctx), Asked: asked.snap != nil, Silent: asked.err}
+	if asked.snap != nil {
+		p.Accounting = asked.snap.Accounting
 	}
-	return false
+	if asked.forgets() {
+		p.Lost = noAccounting
+	}
+	return p, nil
 }
 
-// verdict is the status with which the command ends.
-func (p *picture) verdict() error {
-	if p.open() {
+// ending is the status with which the command ends.
+func ending(p *picture.Picture) error {
+	if p.Open() {
 		return nil
 	}
-	for o, n := range p.set.Counts() {
+	for o, n := range p.Set.Counts() {
 		if n > 0 && noGoodResult(o) {
 			return errIncomplete
 		}
 	}
 	return nil
-}
-
-// watchPause is the time between two looks: every look costs Slurm two requests.
-const watchPause = time.Minute
-
-// watch draws a run's picture again and again until everything has ended or ctx ends. While Slurm does not answer, the
-// last picture stays, with its age.
-func watch(ctx context.Context, out io.Writer, terminal bool, o *statusOptions, look func(context.Context) (*picture, error)) error {
-	var last *picture
-	for {
-		p, err := look(ctx)
-		trouble := ""
-		switch {
-		case ctx.Err() != nil:
-			return errInterrupted
-		case err != nil && last == nil:
-			return err
-		case err != nil:
-			trouble = err.Error()
-		case p.asked.err != nil && last != nil:
-			trouble = p.asked.err.Error()
-		default:
-			last = p
-		}
-		if err := draw(out, terminal, o, last, trouble); err != nil {
-			return err
-		}
-		if trouble == "" && !last.open() {
-			return last.verdict()
-		}
-		timer := time.NewTimer(watchPause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return errInterrupted
-		}
-	}
-}
-
-// draw puts a picture onto the screen, or below the one before where there is none.
-func draw(out io.Writer, terminal bool, o *statusOptions, p *picture, trouble string) error {
-	if terminal {
-		if _, err := io.WriteString(out, "\x1b[H\x1b[2J"); err != nil {
-			return err
-		}
-	}
-	age := "run " + p.run.Name() + " at " + p.taken.Format(time.TimeOnly)
-	if trouble != "" {
-		age += fmt.Sprintf(", %v ago; there is no newer answer: %s", time.Since(p.taken).Round(time.Second), trouble)
-	}
-	if _, err := fmt.Fprintln(out, age); err != nil {
-		return err
-	}
-	for _, doubt := range p.doubts {
-		if _, err := fmt.Fprintln(out, "warning: "+doubt); err != nil {
-			return err
-		}
-	}
-	return p.write(out, o)
-}
-
-// execution is one execution as status --json prints it; what is not known is null.
-type execution struct {
-	Point     string            `json:"point"`
-	Values    map[string]string `json:"values"`
-	Repeat    int               `json:"repeat"`
-	Array     int               `json:"array"`
-	Task      int               `json:"task"`
-	Outcome   string            `json:"outcome"`
-	Reason    *string           `json:"reason"`
-	State     *string           `json:"state"` // Slurm's word for the task
-	Exit      *string           `json:"exit"`
-	Node      *string           `json:"node"`
-	Since     *time.Time        `json:"since"` // the start of the task
-	Attempt   *int              `json:"attempt"`
-	WontStart bool              `json:"wont_start"`
-	Advice    *string           `json:"advice"`
-}
-
-func (p *picture) writeJSON(w io.Writer) error {
-	counts := map[string]int{}
-	for o, n := range p.set.Counts() {
-		counts[string(o)] = n
-	}
-	list := make([]execution, len(p.set.Pairs))
-	for i := range p.set.Pairs {
-		pair := &p.set.Pairs[i]
-		e := execution{
-			Point: pair.Point.ID, Values: map[string]string{}, Repeat: pair.Repeat, Array: pair.Array, Task: pair.Task,
-			Outcome: string(pair.Outcome), Reason: known(pair.Reason), WontStart: wontStart(pair), Advice: known(p.advice(pair)),
-		}
-		for j, axis := range p.run.Plan.Axes {
-			e.Values[axis.Name] = pair.Point.Values[j]
-		}
-		if state := pair.State; state != nil {
-			e.State, e.Exit, e.Node = known(state.Word), known(state.Exit), known(state.Node)
-			e.Since, e.Attempt = known(state.Since), known(state.Attempt)
-		}
-		list[i] = e
-	}
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", " ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(map[string]any{
-		"schema": 1, "run": p.run.Name(), "dir": p.run.Dir, "taken": p.taken.UTC().Truncate(time.Second),
-		"asked": p.asked.snap != nil, "accounting": p.asked.snap != nil && p.asked.snap.Accounting, "open": p.open(),
-		"doubts": append([]string{}, p.doubts...), "counts": counts, "executions": list,
-	})
-}
-
-// known is nil for a value that says nothing.
-func known[T comparable](v T) *T {
-	var none T
-	if v == none {
-		return nil
-	}
-	return &v
 }

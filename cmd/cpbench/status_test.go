@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cpbench/collect"
+	"cpbench/collect/picture"
 	"cpbench/plan"
 	"cpbench/plan/catalogue"
 	"cpbench/plan/folder"
@@ -19,121 +20,86 @@ import (
 )
 
 // still is a picture of executions of a run with one axis.
-func still(pairs ...collect.Pair) *picture {
+func still(pairs ...collect.Pair) *picture.Picture {
 	run := &folder.Run{Dir: "/runs/s-20261130T120000Z", Plan: &plan.Plan{Axes: []plan.Axis{{Name: "n"}}, Spec: &plan.Spec{Repeats: 1}}}
 	for i := range pairs {
 		pairs[i].Point = plan.Point{ID: fmt.Sprintf("%016x", i), Values: []string{fmt.Sprint(i)}}
+		pairs[i].Run = run
 	}
-	asked := remember(nil)
-	return &picture{run: run, taken: time.Now(), set: &collect.Set{Pairs: pairs}, asked: asked}
+	return &picture.Picture{Run: run, Taken: time.Now(), Set: &collect.Set{Runs: []*folder.Run{run}, Pairs: pairs}}
 }
 
 func pair(o catalogue.Outcome, reason string) collect.Pair {
 	return collect.Pair{Outcome: o, Reason: reason}
 }
 
-func TestPicture(t *testing.T) {
+func TestEnding(t *testing.T) {
 	t.Parallel()
-	var pairs []collect.Pair
-	for i := range 3000 {
-		pairs = append(pairs, pair(catalogue.Running, fmt.Sprintf("on n%d at 2026-11-30T12:00:%02dZ", i%7, i%60)))
-	}
-	for i := range 5 { // one more than is named: it is named too, as a line says no less
-		pairs = append(pairs, pair(catalogue.Error, fmt.Sprintf("exit %d on n1 at 2026-11-30T12:00:00Z: core dumped", i)))
-	}
-	pairs = append(pairs,
-		pair(catalogue.Pending, "will not start: too long (PartitionTimeLimit)"),
-		pair(catalogue.Pending, "jobs of higher priority come first (Priority)"),
-		pair(catalogue.OK, ""), pair(catalogue.Lost, "ended, no result written"), pair("novel", "of a later version"))
-	p := still(pairs...)
-	p.asked.advice["too long (PartitionTimeLimit)"] = "ask for less"
-	tests := map[string]struct {
-		o    statusOptions
-		want string
+	for name, tt := range map[string]struct {
+		p    *picture.Picture
+		want error
 	}{
-		"as it is": {statusOptions{}, `3010 executions: 1 ok, 3000 running, 2 pending, 5 error, 1 lost, 1 novel
-
-pending (1): will not start: too long (PartitionTimeLimit)
-  to do: ask for less
-  n=3005
-
-running (3000)
-  n=0   on n0 since 2026-11-30T12:00:00Z
-  n=1   on n1 since 2026-11-30T12:00:01Z
-  n=2   on n2 since 2026-11-30T12:00:02Z
-  n=3   on n3 since 2026-11-30T12:00:03Z
-  and 2996 more
-
-pending (1): jobs of higher priority come first (Priority)
-  n=3006
-
-error (5): exit 0: core dumped
-  n=3000   on n1 since 2026-11-30T12:00:00Z
-  n=3001   on n1 since 2026-11-30T12:00:00Z
-  n=3002   on n1 since 2026-11-30T12:00:00Z
-  n=3003   on n1 since 2026-11-30T12:00:00Z
-  n=3004   on n1 since 2026-11-30T12:00:00Z
-
-lost (1): ended, no result written
-  n=3008
-
-novel (1): of a later version
-  n=3009
-`},
-		"failed": {statusOptions{failed: true}, `3010 executions: 1 ok, 3000 running, 2 pending, 5 error, 1 lost, 1 novel
-
-pending (1): will not start: too long (PartitionTimeLimit)
-  to do: ask for less
-  n=3005
-
-error (5): exit 0: core dumped
-  n=3000   on n1 since 2026-11-30T12:00:00Z
-  n=3001   on n1 since 2026-11-30T12:00:00Z
-  n=3002   on n1 since 2026-11-30T12:00:00Z
-  n=3003   on n1 since 2026-11-30T12:00:00Z
-  n=3004   on n1 since 2026-11-30T12:00:00Z
-
-lost (1): ended, no result written
-  n=3008
-
-novel (1): of a later version
-  n=3009
-`},
-	}
-	for name, tt := range tests {
-		var out bytes.Buffer
-		if err := p.write(&out, &tt.o); err != nil {
-			t.Fatal(err)
+		"all well":          {still(pair(catalogue.OK, ""), pair(catalogue.Skipped, "above"), pair(catalogue.OOMDevice, "an answer")), nil},
+		"one still runs":    {still(pair(catalogue.Running, ""), pair(catalogue.Error, "")), nil},
+		"one failed":        {still(pair(catalogue.OK, ""), pair(catalogue.Timeout, "")), errIncomplete},
+		"one never went in": {still(pair(catalogue.Missing, "")), errIncomplete},
+	} {
+		if got := ending(tt.p); !errors.Is(got, tt.want) {
+			t.Errorf("%s: %v", name, got)
 		}
-		if diff := cmp.Diff(tt.want, out.String()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-	}
-	var out bytes.Buffer
-	if err := p.write(&out, &statusOptions{all: true}); err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(out.String(), "\n  n="); n != len(pairs) {
-		t.Errorf("--all names %d of %d", n, len(pairs))
 	}
 }
 
-func TestPictureVerdict(t *testing.T) {
+func TestNextSteps(t *testing.T) {
 	t.Parallel()
+	const logs, missing, failed = "hint: what a point has said: cpbench logs n=1 --run /runs/", "hint: run what is missing: cpbench submit --run /runs/", "hint: what has failed, once more: cpbench submit --run /runs/"
 	for name, tt := range map[string]struct {
-		p    *picture
+		p    *picture.Picture
 		open bool
-		want error
+		want []string
 	}{
-		"all well":          {still(pair(catalogue.OK, ""), pair(catalogue.Skipped, "above"), pair(catalogue.OOMDevice, "an answer")), false, nil},
-		"one still runs":    {still(pair(catalogue.Running, ""), pair(catalogue.Error, "")), true, nil},
-		"one waits":         {still(pair(catalogue.Pending, "Priority"), pair(catalogue.Lost, "")), true, nil},
-		"one never starts":  {still(pair(catalogue.OK, ""), pair(catalogue.Pending, willNotStart+"too long")), false, errIncomplete},
-		"one failed":        {still(pair(catalogue.OK, ""), pair(catalogue.Timeout, "")), false, errIncomplete},
-		"one never went in": {still(pair(catalogue.Missing, "")), false, errIncomplete},
+		"all well":               {still(pair(catalogue.OK, ""), pair(catalogue.OOMDevice, "")), false, nil},
+		"failed":                 {still(pair(catalogue.OK, ""), pair(catalogue.Error, "")), false, []string{logs, failed}},
+		"lost its node":          {still(pair(catalogue.OK, ""), pair(catalogue.Infra, "")), false, []string{logs, missing}},
+		"failed, others run":     {still(pair(catalogue.Running, ""), pair(catalogue.Error, "")), true, []string{logs}},
+		"cancelled":              {still(pair(catalogue.OK, ""), pair(catalogue.Cancelled, "")), false, []string{missing}},
+		"missing, and will wait": {still(pair(catalogue.Missing, ""), pair(catalogue.Pending, "")), false, []string{missing}},
 	} {
-		if got := tt.p.verdict(); !errors.Is(got, tt.want) || tt.p.open() != tt.open {
-			t.Errorf("%s: %v, open %v", name, got, tt.p.open())
+		var out strings.Builder
+		nextSteps(voice{&out}, tt.p.Set, tt.open)
+		lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+		if out.Len() == 0 {
+			lines = nil
+		}
+		if !cmp.Equal(len(lines), len(tt.want)) {
+			t.Errorf("%s: %q", name, lines)
+			continue
+		}
+		for i, want := range tt.want {
+			if !strings.HasPrefix(lines[i], "cpbench: "+want) {
+				t.Errorf("%s: %q, want %q", name, lines[i], want)
+			}
+		}
+	}
+}
+
+// TestFit: a picture that is larger than the terminal loses its end, not its beginning, and no line wraps.
+func TestFit(t *testing.T) {
+	t.Parallel()
+	size := func(columns, rows int) func() (int, int) { return func() (int, int) { return columns, rows } }
+	for _, tt := range []struct {
+		text          string
+		columns, rows int
+		want          string
+	}{
+		{"ä b c\nd\n", 5, 3, "ä b c\nd\n"},
+		{"ä b c d\ne\n", 5, 3, "ä b …\ne\n"},
+		{"1\n2\n3\n4\n", 80, 5, "1\n2\n3\n4\n"},
+		{"1\n2\n3\n4\n5\n", 80, 5, "1\n2\n3\n... 2 more lines: cpbench status shows them\n"},
+		{"1\n2\n3\n", 0, 0, "1\n2\n3\n"}, // it does not tell
+	} {
+		if got := fit(tt.text, size(tt.columns, tt.rows)); got != tt.want {
+			t.Errorf("%q in %d x %d: %q, want %q", tt.text, tt.columns, tt.rows, got, tt.want)
 		}
 	}
 }
@@ -142,17 +108,17 @@ func TestPictureVerdict(t *testing.T) {
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		running, done := pair(catalogue.Running, "on n1 at 2026-11-30T12:00:00Z"), pair(catalogue.Error, "exit 1")
+		running, done := collect.Pair{Outcome: catalogue.Running, Reason: "on n1"}, pair(catalogue.Error, "exit 1")
 		var at []time.Duration
 		began := time.Now()
-		look := func(context.Context) (*picture, error) {
+		look := func(context.Context) (*picture.Picture, error) {
 			at = append(at, time.Since(began))
 			switch len(at) {
 			case 1:
 				return still(running), nil
 			case 2:
 				p := still(pair(catalogue.Missing, "running or killed"))
-				p.asked.err = errors.New("no controller")
+				p.Silent = errors.New("no controller")
 				return p, nil
 			case 3:
 				return nil, errors.New("the file system is away")
@@ -160,7 +126,7 @@ func TestWatch(t *testing.T) {
 			return still(done), nil
 		}
 		var out bytes.Buffer
-		if err := watch(t.Context(), &out, true, &statusOptions{}, look); !errors.Is(err, errIncomplete) {
+		if err := watch(t.Context(), &screen{out: &out, size: func() (int, int) { return 120, 40 }}, look); !errors.Is(err, errIncomplete) {
 			t.Errorf("%v", err)
 		}
 		if diff := cmp.Diff([]time.Duration{0, time.Minute, 2 * time.Minute, 3 * time.Minute}, at); diff != "" {
@@ -171,7 +137,7 @@ func TestWatch(t *testing.T) {
 			t.Fatalf("%d screens: %q", len(screens)-1, screens)
 		}
 		for i, want := range [][]string{
-			1: {"1 running", "on n1 since 2026-11-30T12:00:00Z"},
+			1: {"1 running", "running (1): on n1"},
 			2: {", 1m0s ago; there is no newer answer: no controller\n", "1 running"},
 			3: {", 2m0s ago; there is no newer answer: the file system is away\n", "1 running"},
 			4: {"1 error"},
@@ -191,7 +157,7 @@ func TestWatchIsLeft(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 		defer cancel()
 		var out bytes.Buffer
-		err := watch(ctx, &out, false, &statusOptions{}, func(context.Context) (*picture, error) { return still(pair(catalogue.Running, "")), nil })
+		err := watch(ctx, &screen{out: &out}, func(context.Context) (*picture.Picture, error) { return still(pair(catalogue.Running, "")), nil })
 		if !errors.Is(err, errInterrupted) || strings.Count(out.String(), "1 running") != 2 || strings.Contains(out.String(), "\x1b") {
 			t.Errorf("%v, %q", err, out.String())
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"cpbench/collect/picture"
 	"cpbench/plan/catalogue"
 	"cpbench/slurm"
 	"cpbench/worker/result"
@@ -69,11 +70,11 @@ func BenchmarkStatus(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		counts := p.set.Counts()
-		if len(p.doubts) > 0 || len(p.set.Problems) > 0 || counts[catalogue.OK] < points/3 || counts[catalogue.OK]+counts[catalogue.Pending] != points {
-			b.Fatal(counts, p.doubts, len(p.set.Problems))
+		counts := p.Set.Counts()
+		if len(p.Doubts) > 0 || len(p.Set.Problems) > 0 || counts[catalogue.OK] < points/3 || counts[catalogue.OK]+counts[catalogue.Pending] != points {
+			b.Fatal(counts, p.Doubts, len(p.Set.Problems))
 		}
-		if err := p.write(io.Discard, &statusOptions{}); err != nil {
+		if err := p.Write(io.Discard, picture.Usual); err != nil {
 			b.Fatal(err)
 		}
 	}

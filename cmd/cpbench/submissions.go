@@ -1,11 +1,11 @@
 package main
 
 import (
-	"bufio"
-	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"cpbench/collect"
@@ -17,7 +17,8 @@ import (
 // submissions are the attempts at the arrays of a run.
 type submissions struct {
 	endings *collect.Endings
-	warning error          // states.json cannot be read
+	doubts  []error        // files of the run that cannot be read
+	hidden  bool           // Slurm may not tell of the jobs: they are another user's, or go by a name that the folder no longer has
 	arrays  [][]submission // by array; the newest attempt first
 }
 
@@ -45,9 +46,15 @@ func createdAt(run *folder.Run) time.Time {
 
 // submissionsOf lists the attempts that have a script, with what the ledger and the workers' logs tell of them.
 func submissionsOf(run *folder.Run) *submissions {
-	subs := &submissions{arrays: make([][]submission, len(run.Plan.Arrays))}
-	subs.endings, subs.warning = collect.ReadEndings(run)
-	jobs, _ := ledger.Read(run.JobsFile()) // what cannot be read is looked up by the names of the scripts
+	subs := &submissions{arrays: make([][]submission, len(run.Plan.Arrays)), hidden: foreign(run.Dir) || run.Created().IsZero()}
+	var err error
+	if subs.endings, err = collect.ReadEndings(run); err != nil {
+		subs.doubts = append(subs.doubts, err)
+	}
+	jobs, err := ledger.Read(run.JobsFile())
+	if err != nil { // its jobs are looked up by the names of the scripts
+		subs.doubts = append(subs.doubts, err)
+	}
 	starts := firstStarts(run)
 	for array := range run.Plan.Arrays {
 		for attempt := run.Attempts(array); attempt > 0; attempt-- {
@@ -55,18 +62,34 @@ func submissionsOf(run *folder.Run) *submissions {
 			if start, ok := starts[[2]int{array, attempt}]; ok {
 				sub.here = start.Job == ""
 			}
-			for _, j := range jobs {
-				if j.Array == array && j.Attempt == attempt {
-					sub.name, sub.asked, sub.cancelled = j.Name, j.Asked, j.Event == ledger.Cancelled
-					if j.In() {
-						sub.tasks = j.Tasks
-					}
-				}
-			}
+			sub.booked(array, jobs)
 			subs.arrays[array] = append(subs.arrays[array], sub)
 		}
 	}
 	return subs
+}
+
+// booked takes in what the ledger has about the attempt.
+func (s *submission) booked(array int, jobs []ledger.Job) {
+	for _, j := range jobs {
+		if j.Array != array || j.Attempt != s.attempt {
+			continue
+		}
+		s.name, s.asked, s.cancelled = j.Name, j.Asked, j.Event == ledger.Cancelled
+		if j.In() {
+			s.tasks = j.Tasks
+		}
+	}
+}
+
+// foreign reports whether a folder is another user's. root sees all jobs.
+func foreign(dir string) bool {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && os.Getuid() != 0 && int(stat.Uid) != os.Getuid()
 }
 
 // names lists the jobs that Slurm could know, unless the final state of every task is kept already.
@@ -92,30 +115,9 @@ func (s *submissions) names(run *folder.Run) []string {
 	return names
 }
 
-// startLine is the first line of a worker's log.
-type startLine struct {
-	Time    time.Time `json:"time"`
-	Job     string    `json:"job"` // empty: not under Slurm
-	Node    string    `json:"node"`
-	PID     int       `json:"pid"`
-	Restart int       `json:"restart"`
-}
-
-// readStart reads the first line of the log in a task's folder.
-func readStart(dir string) (startLine, bool) {
-	f, err := os.Open(filepath.Join(dir, folder.EventsFile))
-	if err != nil {
-		return startLine{}, false
-	}
-	defer f.Close()                               // read only
-	line, _ := bufio.NewReader(f).ReadBytes('\n') // a line that was cut does not parse, and tells nothing
-	var start startLine
-	return start, json.Unmarshal(line, &start) == nil
-}
-
 // firstStarts reads the log of one task for each attempt at an array: all of them ran in the same place.
-func firstStarts(run *folder.Run) map[[2]int]startLine {
-	starts := map[[2]int]startLine{}
+func firstStarts(run *folder.Run) map[[2]int]collect.Start {
+	starts := map[[2]int]collect.Start{}
 	entries, err := os.ReadDir(run.LogsDir())
 	if err != nil {
 		return starts // nothing has started
@@ -125,14 +127,15 @@ func firstStarts(run *folder.Run) map[[2]int]startLine {
 		if _, seen := starts[[2]int{array, attempt}]; !ok || seen {
 			continue
 		}
-		if start, ok := readStart(filepath.Join(run.LogsDir(), e.Name())); ok {
+		if start, ok := collect.ReadStart(filepath.Join(run.LogsDir(), e.Name())); ok {
 			starts[[2]int{array, attempt}] = start
 		}
 	}
 	return starts
 }
 
-// lastLine is the last line of a log that is not blank, cut to what fits into a reason.
+// lastLine is the last line of a log that is not blank, cut to what fits into a reason. Slurm's word that it has ended
+// the task for its memory comes first, wherever it stands.
 func lastLine(path string) string {
 	const look, most = 4096, 200
 	f, err := os.Open(path)
@@ -147,7 +150,11 @@ func lastLine(path string) string {
 	text := make([]byte, min(info.Size(), look))
 	n, _ := f.ReadAt(text, info.Size()-int64(len(text))) // what was read counts
 	lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(string(text[:n]), "?")), "\n")
-	last := []rune(strings.TrimSpace(lines[len(lines)-1]))
+	line := lines[len(lines)-1]
+	if i := slices.IndexFunc(lines, collect.OverMemory); i >= 0 {
+		line = lines[i]
+	}
+	last := []rune(strings.TrimSpace(line))
 	if len(last) > most {
 		return string(last[:most]) + "..."
 	}

@@ -96,6 +96,7 @@ func submitSpec(ctx context.Context, s *streams, o *submitOptions, path string) 
 		return err
 	}
 	describe(s.voice, src)
+	o.foresee(ctx, s.voice, src)
 	if o.dry {
 		return dryRunSpec(s, o, src)
 	}

@@ -72,6 +72,20 @@ func (s *site) queue() string {
 	return s.must(`squeue -h -r -o '%T' -n "$(sed -n 's/.*"name":"\([^"]*\)".*/\1/p' cpbench-runs/*/jobs.jsonl | sort -u | paste -sd,)" | sort | uniq -c`)
 }
 
+// What sbatch takes and never starts is told before.
+func TestSlurmForesee(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, slurmtest.Shared(t))
+	s.spec("sweep.yaml", threeArrays+"site: {max_queued: 9}\n")
+	if errs := s.errors("sed 's/parallel: 2/partition: short/' sweep.yaml >short.yaml; cpbench submit short.yaml"); strings.Count(errs, "warning: resources.time: a task asks for 00:05:00, and partition short allows 00:01:00") != 1 {
+		t.Errorf("%s", errs)
+	}
+	s.must("cpbench cancel")
+	if errs := s.errors("cpbench submit sweep.yaml --dry-run"); strings.Contains(errs, "resources.time: ") {
+		t.Errorf("%s", errs)
+	}
+}
+
 func TestSlurmCancelRun(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, slurmtest.Shared(t))

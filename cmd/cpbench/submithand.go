@@ -55,7 +55,7 @@ func (o *submitOptions) hand(ctx context.Context, s *streams, session *submit.Se
 	var refused *submit.Refusal
 	switch {
 	case err != nil && ctx.Err() != nil:
-		s.sayf("stopped: the jobs named above are in the queue, the others are not")
+		s.sayf("stopped: the jobs named above are in the queue; a call that was cut off is cleared up by whatever you type next")
 		s.hintf("go on from here, nothing twice: %s; end what is in: cpbench cancel %s", again, word)
 		return errInterrupted
 	case errors.As(err, &refused):

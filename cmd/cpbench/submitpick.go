@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"cpbench/collect"
+	"cpbench/plan"
 	"cpbench/plan/catalogue"
 	"cpbench/plan/folder"
 	"cpbench/slurm"
@@ -52,16 +53,9 @@ func (o *submitOptions) pick(session *submit.Session) (*picked, error) {
 	asked.snap, asked.taken = session.Snapshot(), session.Snapshot().Taken
 	set.Judge(asked.state)
 	retry := run.Plan.Spec.Retry
-	again := retry.Outcomes()
 	leftOver, err := o.leftOver()
 	if err != nil {
 		return nil, err
-	}
-	switch {
-	case o.onlyFailed != "":
-		again = []string{o.onlyFailed}
-	case o.onlyMissing:
-		again = nil
 	}
 	tries := session.Tries()
 	p := &picked{why: "every point has a good end"}
@@ -69,19 +63,16 @@ func (o *submitOptions) pick(session *submit.Session) (*picked, error) {
 	for i := range set.Pairs {
 		pair := &set.Pairs[i]
 		at := [2]int{pair.Array, pair.Task}
-		mine := o.goOn == "" || leftOver[at]
-		missing := mine && unfinished(pair.Outcome) && o.onlyFailed == ""
-		failed := mine && worker.Again(pair.Outcome, again) || !mine && worker.Again(pair.Outcome, retry.Outcomes())
-		byRetry := failed && !missing && (!mine || o.onlyFailed == "")
+		wants := o.choose(pair.Outcome, retry, o.goOn == "" || leftOver[at])
 		switch {
-		case !missing && !failed:
+		case wants == nothing:
 		case session.Busy(pair.Array, pair.Task), pair.Outcome == catalogue.Running, pair.Outcome == catalogue.Pending:
 			busy[at] = true
-		case byRetry && tries[at] > retry.Max:
+		case wants == byRetry && tries[at] > retry.Max:
 			spent[at] = true
 		default:
 			wanted[at] = true
-			if failed && pair.Outcome.Done() && !slices.Contains(redo[pair.Array], string(pair.Outcome)) {
+			if !unfinished(pair.Outcome) && !slices.Contains(redo[pair.Array], string(pair.Outcome)) {
 				redo[pair.Array] = append(redo[pair.Array], string(pair.Outcome))
 			}
 		}
@@ -100,6 +91,32 @@ func (o *submitOptions) pick(session *submit.Session) (*picked, error) {
 		p.exclude, err = badNodes(session, set)
 	}
 	return p, err
+}
+
+// reason is why a pair is to be submitted.
+type reason int
+
+const (
+	nothing reason = iota // no reason
+	byHand                // a person has asked for it
+	byRetry               // the spec names its outcome
+)
+
+// choose tells why a pair with that outcome is to be submitted. asked: a person has asked for what the flags choose of
+// its task, now or when there was no room.
+func (o *submitOptions) choose(outcome catalogue.Outcome, retry plan.Retry, asked bool) reason {
+	switch {
+	case asked && o.onlyFailed != "":
+		if worker.Again(outcome, []string{o.onlyFailed}) {
+			return byHand
+		}
+		return nothing
+	case asked && unfinished(outcome):
+		return byHand
+	case asked && o.onlyMissing, !worker.Again(outcome, retry.Outcomes()):
+		return nothing
+	}
+	return byRetry
 }
 
 // leftOver are the tasks that had no room when the job that collects was submitted.

@@ -100,3 +100,35 @@ func TestBadNodes(t *testing.T) {
 		})
 	}
 }
+
+func TestChoose(t *testing.T) {
+	t.Parallel()
+	retry := plan.Retry{Max: 1, On: []string{"node_fail", "timeout", "infra"}}
+	for _, tt := range []struct {
+		flags   submitOptions
+		asked   bool
+		outcome catalogue.Outcome
+		want    reason
+	}{
+		{submitOptions{}, true, catalogue.OK, nothing},
+		{submitOptions{}, true, catalogue.Missing, byHand},
+		{submitOptions{}, true, catalogue.Infra, byHand},
+		{submitOptions{}, true, catalogue.Timeout, byRetry},
+		{submitOptions{}, true, catalogue.Error, nothing},
+		{submitOptions{onlyMissing: true}, true, catalogue.Lost, byHand},
+		{submitOptions{onlyMissing: true}, true, catalogue.Timeout, nothing},
+		{submitOptions{onlyFailed: "timeout"}, true, catalogue.Timeout, byHand},
+		{submitOptions{onlyFailed: "timeout"}, true, catalogue.Missing, nothing},
+		{submitOptions{onlyFailed: "error"}, true, catalogue.Timeout, nothing},
+		// Of what the job that collects finds beside the tasks that had no room, only retry counts.
+		{submitOptions{}, false, catalogue.Missing, nothing},
+		{submitOptions{}, false, catalogue.Infra, byRetry},
+		{submitOptions{onlyMissing: true}, false, catalogue.Timeout, byRetry},
+		{submitOptions{onlyFailed: "error"}, false, catalogue.Error, nothing},
+		{submitOptions{onlyFailed: "error"}, false, catalogue.Timeout, byRetry},
+	} {
+		if got := tt.flags.choose(tt.outcome, retry, tt.asked); got != tt.want {
+			t.Errorf("%+v asked %v, %s: %d, want %d", tt.flags, tt.asked, tt.outcome, got, tt.want)
+		}
+	}
+}

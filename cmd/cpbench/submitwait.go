@@ -16,6 +16,7 @@ import (
 	"cpbench/plan/folder"
 	"cpbench/slurm"
 	"cpbench/slurm/ledger"
+	slurmsite "cpbench/slurm/site"
 	"cpbench/slurm/submit"
 )
 
@@ -47,6 +48,18 @@ func (o *submitOptions) confirm(s *streams, p *plan.Plan, wants []submit.Want) e
 		return errors.New("nothing was submitted")
 	}
 	return nil
+}
+
+// foresee warns of what the site does not allow: sbatch takes many a job that never starts.
+func (o *submitOptions) foresee(ctx context.Context, v voice, src *source) {
+	few := o.limit > 0 || o.keepQueued > 0 || src.plan.Spec.Site.MaxQueued > 0
+	for _, f := range mismatches(slurmsite.Ask(ctx, &slurm.Slurm{}), src) {
+		if f.Key == "pack" && few {
+			continue // not all tasks are queued at once
+		}
+		v.warnf("%s: %s", f.Key, f.Text)
+		v.hintf("%s", f.Advice)
+	}
 }
 
 // alone keeps other submissions of the same user that make a run in the same folder out until release is called: of two

@@ -138,7 +138,10 @@ func (l *Ledger) Append(line Line) error {
 	if l.torn {
 		data = append([]byte("\n"), data...)
 	}
-	if _, err := l.file.Write(append(data, '\n')); err != nil {
+	if n, err := l.file.Write(append(data, '\n')); err != nil {
+		if n > 0 { // a full disk takes the beginning of a line, which would spoil the next one
+			err = errors.Join(err, l.cut(int64(n)))
+		}
 		return fmt.Errorf("ledger %s: %w", l.path, err)
 	}
 	if err := l.file.Sync(); err != nil {
@@ -147,6 +150,15 @@ func (l *Ledger) Append(line Line) error {
 	l.torn = false
 	l.jobs = apply(l.jobs, line)
 	return nil
+}
+
+// cut takes n bytes off the end of the file.
+func (l *Ledger) cut(n int64) error {
+	info, err := l.file.Stat()
+	if err != nil {
+		return err
+	}
+	return l.file.Truncate(info.Size() - n)
 }
 
 // Jobs lists what the ledger knows, in the order of the submissions.

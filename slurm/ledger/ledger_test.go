@@ -230,6 +230,26 @@ func TestLockedAndRemoved(t *testing.T) {
 	}
 }
 
+// Lock lets one in after the other, and leaves its file, so that nobody locks a file that is no longer there.
+func TestLock(t *testing.T) {
+	t.Parallel()
+	file := path(t)
+	release, err := ledger.Lock(t.Context(), file, func() { t.Error("nobody is there") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := ledger.Lock(ctx, file, cancel); !errors.Is(err, context.Canceled) {
+		t.Errorf("two at once: %v", err)
+	}
+	if err := release(); err != nil {
+		t.Error(err)
+	}
+	if release, err = ledger.Lock(t.Context(), file, func() { t.Error("it was given free") }); err != nil || release() != nil {
+		t.Error(err)
+	}
+}
+
 func TestParseRanges(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]int{"": nil, "3": {3}, "0-2,7": {0, 1, 2, 7}, "7,0-1": {0, 1, 7}} {

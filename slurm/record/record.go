@@ -78,9 +78,9 @@ func Ask(ctx context.Context, s *slurm.Slurm, q Query) (*Snapshot, error) {
 	case booksErr != nil && queueErr != nil:
 		return nil, fmt.Errorf("%w: %w", ErrNotAsked, errors.Join(queueErr, booksErr))
 	case booksErr != nil && !snap.NoAccounting:
-		snap.note("accounting gave no answer, the queue's word stands alone: %v", booksErr)
+		snap.note("accounting gave no answer, the queue's word stands alone: %s", lastWords(booksErr))
 	case queueErr != nil:
-		snap.note("the queue gave no answer, accounting's word stands alone and may be some seconds old: %v", queueErr)
+		snap.note("the queue gave no answer, accounting's word stands alone and may be some seconds old: %s", lastWords(queueErr))
 	}
 	snap.merge(queued, booked)
 	return snap, nil
@@ -93,6 +93,19 @@ var accountingOff = []string{"accounting storage is disabled", "not running a su
 func said(err error, texts ...string) bool {
 	words := slurm.Words(err)
 	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(words, text) })
+}
+
+// lastWords is what a command said last: the call itself may name a hundred jobs, and of several lines the first ones tell
+// of what it tried.
+func lastWords(err error) string {
+	words := slurm.Words(err)
+	if i := strings.LastIndex(words, "; "); i >= 0 {
+		words = words[i+2:]
+	}
+	if words == "" {
+		return err.Error()
+	}
+	return words
 }
 
 func askQueue(ctx context.Context, s *slurm.Slurm, q Query, snap *Snapshot) ([]row, error) {

@@ -115,7 +115,11 @@ func gpusOf(tres string) (int, bool) {
 
 func (c *checker) submitLimit(whose string, most *int) {
 	if most != nil && c.r.Tasks > *most {
-		c.add("pack", fmt.Sprintf("plan with --limit %d and the rest later with --run RUN --only-missing, or let points share a task with pack", *most),
+		ways := fmt.Sprintf("plan with --limit %d and the rest later with --run RUN --only-missing, or let points share a task with pack", *most)
+		if *most >= 3 { // a task, the job that collects and its successor
+			ways += fmt.Sprintf("; cpbench submit --keep-queued %d goes on by itself", *most)
+		}
+		c.add("pack", ways,
 			"%d tasks are more jobs than %s lets a user queue at once (%d)", c.r.Tasks, whose, *most)
 	}
 }

@@ -35,6 +35,8 @@ type Options struct {
 	Accounting   bool          // slurmdbd over a MariaDB, for sacct; makes the start take seconds
 	KillWait     time.Duration // from TERM to KILL, 5 s
 	MinJobAge    time.Duration // how long the controller remembers an ended job, 300 s
+	NodeTimeout  time.Duration // how long a node may be silent before it is down, 10 s; the controller takes about three times that
+	Enforce      string        // AccountingStorageEnforce; empty: nothing is enforced
 	Extra        []string      // further lines of slurm.conf
 }
 
@@ -42,6 +44,7 @@ type Options struct {
 type Cluster struct {
 	Bin   string // folder of Slurm's commands
 	dir   string
+	opts  Options
 	guard *exec.Cmd
 	leash io.Closer // closing it makes guard stop the cluster
 }
@@ -76,7 +79,7 @@ func start(opts Options) (*Cluster, error) {
 	if err := unpack(filepath.Join(dir, "bin")); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	c := &Cluster{Bin: filepath.Dir(findProgram("sbatch")), dir: dir}
+	c := &Cluster{Bin: filepath.Dir(findProgram("sbatch")), dir: dir, opts: opts}
 	// The guard's stdin ends when this process closes it or dies: a test binary that is killed leaves no daemons.
 	c.guard = exec.Command("bash", "-c", `cat >/dev/null; exec "$0" "$1" --rm`, c.script("down.sh"), dir)
 	c.guard.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -88,7 +91,7 @@ func start(opts Options) (*Cluster, error) {
 	if err := c.guard.Start(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	if err := c.up(opts); err != nil {
+	if err := c.up(); err != nil {
 		err = fmt.Errorf("%w\n%s", err, c.logs())
 		return nil, errors.Join(err, c.stop())
 	}
@@ -117,7 +120,7 @@ func unpack(dir string) error {
 }
 
 // up runs up.sh, one at a time on this machine: two that look for free ports at once could find the same.
-func (c *Cluster) up(opts Options) error {
+func (c *Cluster) up() error {
 	lock, err := os.OpenFile("/tmp/cpbench-slurmtest.lock", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
@@ -127,7 +130,7 @@ func (c *Cluster) up(opts Options) error {
 		return fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
 	cmd := c.Command(c.script("up.sh"), c.dir)
-	cmd.Env = append(cmd.Env, opts.knobs()...)
+	cmd.Env = append(cmd.Env, c.opts.knobs()...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("up.sh: %w: %s", err, bytes.TrimSpace(out))
 	}
@@ -150,9 +153,10 @@ func (o Options) knobs() []string {
 		"NODES=" + number(o.Nodes, 2), "CPUS=" + number(o.CPUs, 8), "GPUS=" + number(o.GPUs, 8),
 		"MAXARRAY=" + number(o.MaxArraySize, 1001), "ACCT=" + accounting,
 		"KILLWAIT=" + number(int(o.KillWait/time.Second), 5), "MINJOBAGE=" + number(int(o.MinJobAge/time.Second), 300),
-		"EXTRA=" + strings.Join(o.Extra, "\n"),
+		"SLURMDTIMEOUT=" + number(int(o.NodeTimeout/time.Second), 10), "MSGTIMEOUT=" + number(int(o.NodeTimeout/time.Second), 20),
+		"ENFORCE=" + o.Enforce, "EXTRA=" + strings.Join(o.Extra, "\n"),
 	}
-	for _, name := range []string{"MEM", "ENFORCE", "MAXJOBS", "SCHED", "BASEPORT", "SLURMDTIMEOUT", "CREDEXPIRE", "MSGTIMEOUT", "NODENS", "PROCTRACK", "CLUSTER"} {
+	for _, name := range []string{"MEM", "MAXJOBS", "SCHED", "BASEPORT", "CREDEXPIRE", "NODENS", "PROCTRACK", "CLUSTER"} {
 		knobs = append(knobs, name+"=")
 	}
 	return knobs
@@ -186,16 +190,6 @@ func (c *Cluster) Command(name string, args ...string) *exec.Cmd {
 	}
 	cmd.Env = c.Env()
 	return cmd
-}
-
-// Node does to the node n1, n2, ... what verb says: crash is a power loss, start boots it again, killd ends its slurmd
-// and leaves its jobs alone, resumed lets that slurmd come back. The controller notices in its own time.
-func (c *Cluster) Node(verb, node string) error {
-	out, err := c.Command(c.script("node.sh"), c.dir, verb, node).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("node.sh %s %s: %w: %s", verb, node, err, bytes.TrimSpace(out))
-	}
-	return nil
 }
 
 func (c *Cluster) script(name string) string { return filepath.Join(c.dir, "bin", name) }

@@ -35,6 +35,9 @@ func (r *Refusal) Error() string { return fmt.Sprintf("%s was not submitted: %v"
 // Unwrap returns the error with sbatch's words.
 func (r *Refusal) Unwrap() error { return r.Err }
 
+// errNotKept marks a job that is in although the ledger does not say so; the next Look finds it by its name.
+var errNotKept = errors.New("not written down")
+
 // lostLimit is how often an array whose id was given to another job is submitted again.
 const lostLimit = 3
 
@@ -96,7 +99,7 @@ func indices(n int) []int {
 }
 
 func refusal(err error, name string, job *slurm.Job, in []string) error {
-	if errors.Is(err, context.Canceled) || errors.Is(err, slurm.ErrNoAnswer) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, slurm.ErrNoAnswer) || errors.Is(err, errNotKept) {
 		return err
 	}
 	return &Refusal{Name: name, Job: job, In: in, Err: err}
@@ -199,15 +202,19 @@ func (s *Session) callOnce(ctx context.Context, name, script string, job *slurm.
 	if err := s.ledger.Append(line); err != nil {
 		return "", err
 	}
-	id, err := s.slurm.SubmitFile(ctx, script, opts...)
+	id, answer := s.slurm.SubmitFile(ctx, script, opts...)
 	after := ledger.Line{Event: ledger.Submitted, Name: name, Array: line.Array, Attempt: line.Attempt, ID: id}
 	switch {
-	case errors.Is(err, slurm.ErrNoAnswer):
-		after.Event, after.Reason = ledger.Unknown, err.Error()
-	case err != nil:
-		after.Event, after.Reason = ledger.Refused, err.Error()
+	case errors.Is(answer, slurm.ErrNoAnswer):
+		after.Event, after.Reason = ledger.Unknown, answer.Error()
+	case answer != nil:
+		after.Event, after.Reason = ledger.Refused, answer.Error()
 	}
-	return id, errors.Join(err, s.ledger.Append(after))
+	err := s.ledger.Append(after)
+	if err != nil && answer == nil {
+		err = fmt.Errorf("%s is in as job %s, but that is %w: %w", name, id, errNotKept, err)
+	}
+	return id, errors.Join(answer, err)
 }
 
 // attemptOf is the number of a script that collects.

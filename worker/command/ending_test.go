@@ -106,6 +106,10 @@ func TestWitnessOfAKill(t *testing.T) {
 	if end := f.judge(); end.Outcome != catalogue.Error {
 		t.Errorf("without a kill: %+v", end)
 	}
+	f.kills.Lost = "n2 no longer answers: its agent has ended"
+	if end := f.judge(); end.Outcome != catalogue.Infra || !strings.HasSuffix(end.Reason, "; "+f.kills.Lost) {
+		t.Errorf("a node was lost: %+v", end)
+	}
 	r := &result.Result{}
 	finish{kills: node.Killed{N: 2}}.doubts(r)
 	if !warned(r, catalogue.MemoryPressure) {

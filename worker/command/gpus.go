@@ -8,7 +8,6 @@ import (
 	"cpbench/plan"
 	"cpbench/plan/catalogue"
 	"cpbench/worker/gpu"
-	"cpbench/worker/node"
 	"cpbench/worker/result"
 	"cpbench/worker/telemetry"
 )
@@ -33,21 +32,8 @@ func (s *session) ready(ctx context.Context, setting plan.Setting, r *result.Res
 	if p != nil {
 		return ending{Outcome: p.Outcome, Reason: p.Reason, Evidence: p.Evidence}
 	}
-	for _, reply := range s.nodes.Ask(ctx, nodes, node.Request{Do: node.Begin, Mark: s.mark}) {
-		if reply.Err != nil {
-			s.job.Log.Warn("no witness", "node", reply.Node, "why", reply.Err.Error())
-		}
-	}
+	s.nodes.Start(ctx, nodes, s.mark)
 	return ending{}
-}
-
-// cleanUp ends what a job step of the program has left on this node or on others, where it is no descendant of the
-// worker.
-func (s *session) cleanUp(setting plan.Setting) {
-	told, killed, lines := s.nodes.CleanUp(context.Background(), setting.Resources.Nodes, s.mark)
-	if len(lines) > 0 {
-		s.job.Log.Warn("cleaned up", "told", told, "killed", killed, "nodes", lines)
-	}
 }
 
 // readings are what happened to the GPUs during the runs of one execution.

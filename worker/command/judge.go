@@ -67,6 +67,8 @@ func (f finish) judge() ending {
 	end := ending{Outcome: catalogue.Error, Reason: reason, Evidence: f.quote()}
 	if f.success() {
 		end.Outcome = catalogue.NoArtifact
+	} else if f.kills.Lost != "" { // the machine has failed, and not the program
+		end.Outcome, end.Reason = catalogue.Infra, end.Reason+"; "+f.kills.Lost
 	} else if f.signal() == syscall.SIGKILL {
 		end.Reason += "; nothing shows that memory was the reason"
 	}

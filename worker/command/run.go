@@ -63,7 +63,7 @@ func (s *session) run(ctx context.Context, setting plan.Setting, title string, p
 	x.span = s.gpus.During(limited, telemetry.Work{Nodes: setting.Resources.Nodes, Pace: pace}, func() {
 		state, end = s.await(limited, s.command(setting, x.dir), &x, r)
 	})
-	s.cleanUp(setting)
+	s.nodes.CleanUp(context.Background(), setting.Resources.Nodes, s.mark) // what a job step of the program has left
 	s.job.Log.Info("ended", "what", title, "exit", exitText(state), "seconds", time.Since(began).Seconds())
 	if end.Outcome == catalogue.Error || end.Outcome == catalogue.Infra {
 		x.end = end // it never ran

@@ -29,30 +29,9 @@ type hunt struct {
 // it doubles and bisects.
 func (s *session) search(ctx context.Context, pair plan.Pair, r *result.Result) {
 	f := s.spec.MaxFit
-	budget := time.Duration(f.Time)
-	ctx, cancel := context.WithTimeoutCause(ctx, budget, search.TimeUp{Limit: budget})
-	defer cancel()
-	if end, ok := ctx.Deadline(); ok { // the task may end earlier, and an answer by then is better than none
-		budget = time.Until(end)
-	}
 	h := &hunt{s: s, pair: pair, r: r, report: search.Report{Axis: f.Axis, Hint: pair.Hint}}
-	cfg := search.Config{
-		From: f.From, To: f.To, Step: f.Step, Tolerance: float64(f.Tolerance), Confirm: f.Confirm, Verify: f.Verify, Hint: pair.Hint,
-		Budget: max(budget.Seconds(), 1e-9), // 0 would set no limit
-	}
-	earlier := h.before()
-	for _, t := range earlier { // the budget is this attempt's
-		cfg.Budget += t.Seconds
-	}
-	answer, known, err := search.Run(ctx, cfg, earlier, h.try)
-	if err != nil {
-		answer = search.SoFar(cfg, known)
-	}
-	h.report.Fill(r, answer)
+	h.report.Conduct(ctx, f, h.before(), r, h.try)
 	h.peak()
-	if err != nil {
-		search.Cut(ctx, r, err)
-	}
 }
 
 // before are the trials that an interrupted attempt at the same search has made.

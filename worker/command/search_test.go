@@ -120,8 +120,10 @@ func TestSearchGoesOn(t *testing.T) {
 		Schema: result.Schema, Plan: st.run.Plan.Digest, Key: st.run.Plan.CaseKey, Run: st.run.Name(), Point: pair.ID, Case: pair.Case, Repeat: 1, Attempt: 1,
 		Outcome: catalogue.Cancelled, Reason: "stopped by a signal", Started: time.Now(), Ended: time.Now(),
 		MaxFit: &result.MaxFit{Axis: "tokens", Ended: "aborted", Trials: []result.Trial{
-			{N: 10, Outcome: catalogue.OK, Seconds: 1, Fresh: true}, {N: 20, Outcome: catalogue.OK, Seconds: 1, Fresh: true},
-			{N: 40, Outcome: catalogue.OK, Seconds: 1, Fresh: true}, {N: 80, Outcome: catalogue.Cancelled, Seconds: 1, Fresh: true},
+			{N: 10, Outcome: catalogue.OK, Seconds: 1, Fresh: true},
+			{N: 20, Outcome: catalogue.OK, Seconds: 1, Fresh: true},
+			{N: 40, Outcome: catalogue.OK, Seconds: 1, Fresh: true},
+			{N: 80, Outcome: catalogue.Cancelled, Seconds: 1, Fresh: true},
 		}},
 	}
 	if err := result.Write(st.run.ResultsDir(), interrupted); err != nil {

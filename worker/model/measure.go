@@ -239,8 +239,11 @@ func (s *session) summarize(r *result.Result, t times, warmup int, steady string
 	r.Warnings = append(r.Warnings, warnings...)
 	r.Set(catalogue.StepSeconds, sum.Median)
 	if steady == "no" {
-		r.Warn(catalogue.Unsteady, fmt.Sprintf("step times had not settled after %d warm-up steps", warmup),
-			"raise workload.warmup, or look for other load on the machine")
+		hint := "look for other load on the machine"
+		if warmup < maxWarmup { // more of them would have taken too long
+			hint = "raise workload.timeout, of which a quarter is for the warm-up"
+		}
+		r.Warn(catalogue.Unsteady, fmt.Sprintf("step times had not settled after %d warm-up steps", warmup), hint)
 	}
 	imbalance := make([]float64, 0, len(t.host))
 	for _, ranks := range t.host {

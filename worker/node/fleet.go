@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -27,6 +28,9 @@ type Fleet struct {
 	others []*member
 	began  sync.Once // the agents
 	crew   *crew     // nil: not begun, or could not be
+
+	mu        sync.Mutex // guards what follows
+	witnesses []string   // nodes that have heard of the execution's begin
 }
 
 // Open returns the nodes of a task. It starts nothing: agents are started when another node is asked for the first
@@ -59,7 +63,8 @@ type Reply struct {
 }
 
 // Ask asks the first n nodes the same, all at once, and returns their replies in order. Nothing that another node does
-// or does not do lasts longer than its verb's limit, and a node that failed to answer is not waited for again.
+// or does not do lasts longer than its verb's limit, the first time also the 30 s within which its agent has to connect,
+// and a node that failed to answer is not waited for again.
 func (f *Fleet) Ask(ctx context.Context, n int, r Request) []Reply {
 	replies := make([]Reply, 1, max(n, 1))
 	replies[0] = Reply{Node: f.self}
@@ -112,17 +117,40 @@ func (f *Fleet) Close() {
 	f.local.Close()
 }
 
-// Killed is how many processes the kernels of some nodes have ended for lack of memory.
-type Killed struct {
-	N     int64
-	Where string // the counters that have moved, with their nodes
+// Start tells the first n nodes that an execution begins, whose processes carry a mark: from now on the kernels' kills are
+// its own. A node that cannot be told is no witness, and only logged.
+func (f *Fleet) Start(ctx context.Context, n int, mark string) {
+	var told []string
+	for _, r := range f.Ask(ctx, n, Request{Do: Begin, Mark: mark}) {
+		if r.Err != nil {
+			f.cfg.Log.Warn("no witness", "node", r.Node, "why", r.Err.Error())
+			continue
+		}
+		told = append(told, r.Node)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.witnesses = told
 }
 
-// Kills asks the first n nodes what their kernels have counted since Begin.
+// Killed is what the nodes of an execution have witnessed since Start.
+type Killed struct {
+	N     int64  // processes that the kernels have ended for lack of memory
+	Where string // the counters that have moved, with their nodes
+	Lost  string // nodes that no longer answer although they did at the start, and why; empty: none
+}
+
+// Kills asks the first n nodes what has happened since Start.
 func (f *Fleet) Kills(ctx context.Context, n int) Killed {
+	f.mu.Lock()
+	witnesses := f.witnesses
+	f.mu.Unlock()
 	var k Killed
-	var where []string
+	var where, lost []string
 	for _, r := range f.Ask(ctx, n, Request{Do: Kills}) {
+		if r.Err != nil && ctx.Err() == nil && slices.Contains(witnesses, r.Node) {
+			lost = append(lost, fmt.Sprintf("%s no longer answers: %v", r.Node, r.Err))
+		}
 		if r.Err != nil || r.Witness == nil || !r.Witness.Counted || r.Witness.Kills == 0 {
 			continue
 		}
@@ -133,13 +161,18 @@ func (f *Fleet) Kills(ctx context.Context, n int) Killed {
 		}
 		where = append(where, text)
 	}
-	k.Where = strings.Join(where, ", ")
+	k.Where, k.Lost = strings.Join(where, ", "), strings.Join(lost, "; ")
 	return k
 }
 
-// CleanUp ends every process of the first n nodes that carries a mark, and returns a line for each node where there
-// was something to be ended or that could not be asked.
+// CleanUp ends every process of the first n nodes that carries a mark. It logs and returns a line for each node where
+// there was something to be ended or that could not be asked.
 func (f *Fleet) CleanUp(ctx context.Context, n int, mark string) (told, killed int, lines []string) {
+	defer func() {
+		if len(lines) > 0 {
+			f.cfg.Log.Warn("cleaned up", "told", told, "killed", killed, "nodes", lines)
+		}
+	}()
 	for _, r := range f.Ask(ctx, n, Request{Do: Clean, Mark: mark}) {
 		switch c := r.Cleaned; {
 		case r.Err != nil:

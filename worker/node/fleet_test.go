@@ -134,6 +134,10 @@ func TestAgentKilled(t *testing.T) {
 	onGPUs(t)
 	c := gather(t, 3, nil)
 	c.Ask(t.Context(), 3, Request{Do: Identify})
+	c.Start(t.Context(), 3, "")
+	if k := c.Kills(t.Context(), 3); k.Lost != "" {
+		t.Errorf("lost before: %q", k.Lost)
+	}
 	if err := syscall.Kill(c.pid("n2"), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -143,6 +147,13 @@ func TestAgentKilled(t *testing.T) {
 	}
 	if err := replies[1].Err; err == nil || !strings.Contains(err.Error(), "agent") {
 		t.Errorf("of the one that was killed: %v", err)
+	}
+	if k := c.Kills(t.Context(), 3); !strings.HasPrefix(k.Lost, "n2 no longer answers: ") || strings.Contains(k.Lost, "n3") {
+		t.Errorf("lost: %q", k.Lost)
+	}
+	c.Start(t.Context(), 3, "")
+	if k := c.Kills(t.Context(), 3); k.Lost != "" {
+		t.Errorf("an execution without the agent has lost %q", k.Lost)
 	}
 }
 
@@ -241,6 +252,31 @@ func TestAgentHangs(t *testing.T) {
 		if took := time.Since(began); took != 21*time.Second {
 			t.Errorf("took %v", took)
 		}
+	})
+}
+
+// An agent that came late, but in time, has the whole limit of its first request: it did not have to answer before.
+func TestAgentComesLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMember("n2")
+		ours, theirs := net.Pipe()
+		go func() {
+			time.Sleep(joinLimit - time.Second)
+			m.joined(ours)
+			go m.hear(bufio.NewScanner(ours))
+		}()
+		go func() {
+			s := bufio.NewScanner(theirs)
+			s.Scan()
+			time.Sleep(Begin.limit() - time.Second)
+			fmt.Fprintln(theirs, `{"id":1}`)
+			s.Scan()
+		}()
+		if _, err := m.do(t.Context(), Request{Do: Begin}); err != nil {
+			t.Errorf("it was given up: %v", err)
+		}
+		m.fail(errClosed)
 	})
 }
 

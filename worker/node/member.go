@@ -85,12 +85,12 @@ func (m *member) hear(scanner *bufio.Scanner) {
 func (m *member) do(ctx context.Context, r Request) (Answer, error) {
 	m.ask.Lock()
 	defer m.ask.Unlock()
-	timer := time.NewTimer(r.Do.limit())
-	defer timer.Stop()
 	to, err := m.send(ctx, r)
 	if err != nil {
 		return Answer{}, err
 	}
+	timer := time.NewTimer(r.Do.limit()) // not of the wait for the agent to connect, which has a limit of its own
+	defer timer.Stop()
 	select {
 	case a := <-to:
 		if a.Error != "" {

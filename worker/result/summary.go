@@ -69,7 +69,7 @@ func doubts(steps []float64) []Warning {
 			warnings = append(warnings, Warning{
 				catalogue.Drift,
 				fmt.Sprintf("the second half of the timed steps is %+.1f %% against the first", 100*change),
-				"raise warmup, or look for a clock that changes",
+				"look for other load on the machine, or for clocks that change",
 			})
 		}
 	}

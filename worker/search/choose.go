@@ -35,7 +35,7 @@ func (h *history) width(lo int64) int64 {
 // up chooses a size above lo while nothing has failed.
 func (h *history) up(lo int64) (int64, string) {
 	for _, s := range []int64{2 * h.from, 4 * h.from} {
-		if h.cfg.Mode != Ramp && !h.hinted() && lo < s && s-lo >= lo/2 {
+		if !h.hinted() && lo < s && s-lo >= lo/2 {
 			return min(s, h.to), "starter size"
 		}
 	}

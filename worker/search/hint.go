@@ -19,7 +19,7 @@ var hintSizes = []float64{1, 0.875, 0.4375}
 
 // hinted reports whether the search goes by its hint.
 func (h *history) hinted() bool {
-	return h.cfg.Hint > 0 && h.cfg.Mode != Ramp && !h.hint.dropped && h.hint.missed < len(hintSizes)
+	return h.cfg.Hint > 0 && !h.hint.dropped && h.hint.missed < len(hintSizes)
 }
 
 // hinting reports whether the next trial is of a size that the hint gives.

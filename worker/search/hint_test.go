@@ -43,11 +43,11 @@ func TestHintCost(t *testing.T) {
 	cfg := Config{From: 512, To: 65536, Step: 64, Tolerance: 0.01}
 	most := map[string]float64{"none": 9, "right": 2.1, "10%-low": 6, "10%-high": 6.5, "2x-low": 7, "2x-high": 8, "above-to": 11.5, "below-from": 9}
 	for _, h := range hints {
-		c := simulate(t, cfg, 0.005, 1000, 20, h.of)
+		c := simulate(t, cfg, 0.005, 1000, true, h.of)
 		if m := mean(c.trials); !(m <= most[h.name]) {
 			t.Errorf("hint %s: %.2f trials a search before confirmation, want at most %v", h.name, m, most[h.name])
 		}
-		if exact := simulate(t, cfg, 0, 500, 20, h.of); h.name == "right" && slices.Max(exact.trials) != 2 {
+		if exact := simulate(t, cfg, 0, 500, true, h.of); h.name == "right" && slices.Max(exact.trials) != 2 {
 			t.Errorf("right hint: %d trials at most before confirmation, want 2", slices.Max(exact.trials))
 		}
 	}

@@ -216,7 +216,7 @@ func (h *history) abort(t Trial, why string) {
 // three measured sizes to doubt, and once one has happened again the fit has lost its credit.
 func (h *history) doubts(n int64) bool {
 	s := h.samples()
-	if h.cfg.Mode == Ramp || h.believed || len(s) < 3 || h.capacity == nil {
+	if h.believed || len(s) < 3 || h.capacity == nil {
 		return false
 	}
 	return fit(s, memoryShapes).at(float64(n)) < doubtful**h.capacity
@@ -262,7 +262,7 @@ func measured(v *float64) bool { return v != nil && *v > 0 && !math.IsInf(*v, 1)
 func (h *history) predict() (float64, bool) {
 	s := h.samples()
 	switch {
-	case h.cfg.Mode == Ramp || h.capacity == nil || len(s) == 0:
+	case h.capacity == nil || len(s) == 0:
 		return 0, false
 	case len(s) == 1:
 		return fit(s, nearShapes).solve(*h.capacity), h.hinted()

@@ -19,7 +19,6 @@ func drawConfig(t *rapid.T) Config {
 		From: from, Step: step, To: from + step + rapid.Int64Range(0, 100000).Draw(t, "span"),
 		Tolerance: rapid.SampledFrom([]float64{0, 0.001, 0.01, 0.02, 0.3}).Draw(t, "tolerance"),
 		Confirm:   rapid.IntRange(0, 3).Draw(t, "confirm"),
-		Mode:      rapid.SampledFrom([]Mode{"", Guided, Ramp}).Draw(t, "mode"),
 		Verify:    rapid.IntRange(0, 4).Draw(t, "verify"),
 		Hint:      rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(from, from+100000), rapid.Int64()).Draw(t, "hint"),
 	}

@@ -1,10 +1,7 @@
 package search
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	"cpbench/plan/catalogue"
 	"cpbench/worker/result"
@@ -43,10 +40,10 @@ func (rep *Report) Note(t Trial, f Failure, sizes result.Sizes) {
 	}
 }
 
-// Fill turns the answer of a search into the result of its case point: outcome and reason, the bracket with its trials,
+// fill turns the answer of a search into the result of its case point: outcome and reason, the bracket with its trials,
 // the peak and the sizes at the largest size that fits, and the doubts. A search that found no size that fits has the
 // outcome of what stood in its way.
-func (rep *Report) Fill(r *result.Result, a Answer) {
+func (rep *Report) fill(r *result.Result, a Answer) {
 	r.MaxFit = &result.MaxFit{
 		Axis: rep.Axis, Fits: a.Fits, OOM: a.OOM, Limit: a.Limit, Above: a.Above, Ended: string(a.Ended),
 		Confirmed: a.Confirmed, Confirms: a.Confirms, Verified: a.Verified, Verifies: a.Verifies,
@@ -98,45 +95,4 @@ func (rep *Report) trials() []result.Trial {
 		list = append(list, result.Trial{N: t.N, Outcome: t.Outcome, Peak: t.PeakBytes, Seconds: t.Seconds, Fresh: t.Fresh, Confirm: t.Confirm, Verify: t.Verify})
 	}
 	return list
-}
-
-// TimeUp is the cause with which the context of a search ends when the search has used up its own time.
-type TimeUp struct{ Limit time.Duration }
-
-func (e TimeUp) Error() string {
-	return fmt.Sprintf("the search took longer than workload.max_fit.time (%v)", e.Limit)
-}
-
-// SoFar is what the trials of an unfinished search show: the answer of one whose time is used up.
-func SoFar(cfg Config, known []Trial) Answer {
-	cfg.Budget = 1e-9
-	step, err := Next(cfg, known)
-	if err != nil || step.Answer == nil { // wrong configuration, or nothing was tried
-		return Answer{Ended: Aborted, Confirms: cfg.Confirm}
-	}
-	return *step.Answer
-}
-
-// Cut tells in a result that Fill has filled why the search could not be finished: err is what ended it, and ctx its
-// context. The bracket stays what the trials show.
-func Cut(ctx context.Context, r *result.Result, err error) {
-	if ctx.Err() == nil {
-		r.Outcome, r.Reason, r.Evidence = catalogue.Error, "the search cannot be carried out", err.Error()
-		return
-	}
-	r.Warn(catalogue.Interrupted, "the search was cut short: its bracket is what the trials show so far", "")
-	cause := context.Cause(ctx)
-	var limit TimeUp
-	if !errors.As(cause, &limit) {
-		r.MaxFit.Ended = string(Aborted)
-		r.Outcome, r.Reason = catalogue.Cancelled, cause.Error()
-		return
-	}
-	r.Reason = limit.Error()
-	if r.MaxFit.Ended == string(Aborted) { // within the first trial
-		r.MaxFit.Ended = string(TimeLimit)
-	}
-	if r.MaxFit.Fits == nil {
-		r.Outcome = catalogue.Timeout
-	}
 }

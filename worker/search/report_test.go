@@ -88,7 +88,7 @@ func TestReport(t *testing.T) {
 				rep.Note(Trial{N: 30, Outcome: tt.last.Outcome, Seconds: 1, Confirm: true}, tt.last, result.Sizes{Tokens: n(30), Ranks: 4})
 			}
 			r := &result.Result{Sizes: result.Sizes{Tokens: n(30), Ranks: 4}}
-			rep.Fill(r, tt.answer)
+			rep.fill(r, tt.answer)
 			if r.Outcome != tt.outcome || r.Reason != tt.reason || r.Evidence != tt.evidence {
 				t.Errorf("%s: %q: %q", r.Outcome, r.Reason, r.Evidence)
 			}
@@ -131,8 +131,8 @@ func TestCut(t *testing.T) {
 		ended   Ended
 	}{
 		{"a signal", stop, known, catalogue.Cancelled, stop.Error(), Aborted},
-		{"its own time", TimeUp{time.Second}, known, ok, "the search took longer than workload.max_fit.time (1s)", TimeLimit},
-		{"its own time, first trial", TimeUp{time.Second}, nil, catalogue.Timeout, "the search took longer than workload.max_fit.time (1s)", TimeLimit},
+		{"its own time", timeUp{time.Second}, known, ok, "the search took longer than workload.max_fit.time (1s)", TimeLimit},
+		{"its own time, first trial", timeUp{time.Second}, nil, catalogue.Timeout, "the search took longer than workload.max_fit.time (1s)", TimeLimit},
 		{"wrong configuration", nil, nil, catalogue.Error, "the search cannot be carried out", Aborted},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -147,8 +147,8 @@ func TestCut(t *testing.T) {
 			for _, trial := range tt.known {
 				rep.Note(trial, Failure{}, result.Sizes{})
 			}
-			rep.Fill(r, SoFar(cfg, tt.known))
-			Cut(ctx, r, errors.New("size 40: cut"))
+			rep.fill(r, soFar(cfg, tt.known))
+			cut(ctx, r, errors.New("size 40: cut"))
 			if r.Outcome != tt.outcome || r.Reason != tt.reason || r.MaxFit.Ended != string(tt.ended) {
 				t.Errorf("%s: %q, %s", r.Outcome, r.Reason, r.MaxFit.Ended)
 			}

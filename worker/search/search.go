@@ -4,7 +4,7 @@
 //
 // The search fits a + bN + cN² to the measured peaks and tries the size that the fit says is the last to fit. The
 // fit only says where to look, and so does a hint: the answer is a bracket between a size that ran and one that ran
-// out of memory, and plain bisection takes over as soon as the fit has been wrong.
+// out of memory, and plain bisection takes over as soon as the fit has been wrong. Without peaks it doubles and bisects.
 package search
 
 import (
@@ -12,15 +12,6 @@ import (
 	"math"
 
 	"cpbench/plan/catalogue"
-)
-
-// Mode says how the next size is chosen.
-type Mode string
-
-// The modes.
-const (
-	Guided Mode = "guided" // follow the fit; also the meaning of an empty Mode
-	Ramp   Mode = "ramp"   // double until something fails, then bisect; needs no peaks
 )
 
 // Config describes a search.
@@ -31,8 +22,7 @@ type Config struct {
 	Tolerance float64 // the bracket is closed when it is this narrow, as a share of its lower end; never below Step
 	Confirm   int     // fresh processes in which the answer has to fit again
 	Verify    int     // sizes below the answer that are tried after it
-	Hint      int64   // size to look at first, such as an earlier answer; 0 or less: none. Ramp takes none
-	Mode      Mode
+	Hint      int64   // size to look at first, such as an earlier answer; 0 or less: none
 	Budget    float64 // seconds that all trials together may take; 0 sets no limit
 }
 
@@ -149,8 +139,6 @@ func (c Config) grid() (grid, error) {
 		return grid{}, fmt.Errorf("verify %d: needs at least 0", c.Verify)
 	case !(c.Budget >= 0):
 		return grid{}, fmt.Errorf("budget %v seconds: needs at least 0", c.Budget)
-	case c.Mode != "" && c.Mode != Guided && c.Mode != Ramp:
-		return grid{}, fmt.Errorf("mode %q: use %s or %s", c.Mode, Guided, Ramp)
 	}
 	g := grid{step: c.Step, to: c.To / c.Step * c.Step}
 	if g.from = c.From / c.Step * c.Step; g.from < c.From {

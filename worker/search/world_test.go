@@ -27,9 +27,7 @@ func (w world) search(t fataler, cfg Config, most int) (Answer, []Trial) {
 		t.Fatalf("config: %v", err)
 	}
 	reach := max(4*g.from, g.from+maxSkips*g.step) // no step goes further than twice what has fitted, or to the hint
-	if cfg.Mode != Ramp {
-		reach = max(reach, min(cfg.Hint, g.to)+maxSkips*g.step)
-	}
+	reach = max(reach, min(cfg.Hint, g.to)+maxSkips*g.step)
 	answer, trials, err := Run(context.Background(), cfg, nil, func(_ context.Context, s Step) (Trial, error) {
 		if s.N > reach {
 			t.Fatalf("size %d is tried although no more than half of %d has fitted", s.N, reach)
@@ -305,12 +303,12 @@ func TestSearchCost(t *testing.T) {
 	t.Parallel()
 	// 2,000 searches from a fixed key: a count that never changes, not a time.
 	cfg := Config{From: 512, To: 65536, Step: 64, Tolerance: 0.01}
-	c := simulate(t, cfg, 0.005, 2000, 20, nil)
+	c := simulate(t, cfg, 0.005, 2000, true, nil)
 	if m := mean(c.trials); m > 9 {
 		t.Errorf("%.2f trials a search before confirmation at sigma 0.5 %%, want at most 9", m)
 	}
-	cfg.Mode, cfg.Tolerance = Ramp, 0
-	if m := mean(simulate(t, cfg, 0.005, 2000, 20, nil).trials); math.Abs(m-13.2) > 0.3 {
-		t.Errorf("%.2f trials a search by ramp and bisection, want about 13.2: the simulator has changed", m)
+	cfg.Tolerance = 0
+	if m := mean(simulate(t, cfg, 0.005, 2000, false, nil).trials); math.Abs(m-13.2) > 0.3 {
+		t.Errorf("%.2f trials a search without peaks, want about 13.2: the simulator has changed", m)
 	}
 }

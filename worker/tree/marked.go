@@ -10,21 +10,26 @@ import (
 	"time"
 )
 
-// minSecret is the least length of the secret in a mark. A short one, let alone none, could be in the environment of a
-// stranger.
-const minSecret = 16
+// What a mark has to look like. A short secret, let alone none, could be in the environment of a stranger, and a variable
+// such as PATH has a long value that many share.
+const (
+	markPrefix = "CPBENCH_"
+	minSecret  = 16
+)
 
 // ErrMark says that a text is no mark: nothing was looked at.
-var ErrMark = fmt.Errorf("a mark is NAME=SECRET, with a secret of at least %d characters", minSecret)
+var ErrMark = fmt.Errorf("a mark is %sNAME=SECRET, with a secret of at least %d characters", markPrefix, minSecret)
 
 // KillMarked ends every process of this user on this machine whose environment, as it was at its start, has the entry
-// mark, a text of the form NAME=SECRET; it does not matter whose descendant it is. It ends them as Kill does, and spares
-// this process with everything that descends from it: Kill is for those. Processes whose environment cannot be read,
-// such as those of other users, are none of ours. It refuses a mark that others could have by chance (ErrMark).
+// mark, a text of the form CPBENCH_NAME=SECRET; it does not matter whose descendant it is. It ends them as Kill does, and
+// spares this process with everything that descends from it: Kill is for those. Processes whose environment cannot be
+// read, such as those of other users, are none of ours. What a marked program has started is ours however it was
+// detached, a screen session too; only what was started with an emptied environment is not found. It refuses a mark that
+// others could have by chance (ErrMark).
 //
 // Use it for what a job step has started beside this process, on this node or on another one.
 func KillMarked(ctx context.Context, grace time.Duration, mark string) (Report, error) {
-	if name, secret, _ := strings.Cut(mark, "="); name == "" || len(secret) < minSecret || strings.ContainsRune(mark, 0) {
+	if name, secret, _ := strings.Cut(mark, "="); !strings.HasPrefix(name, markPrefix) || len(secret) < minSecret || strings.ContainsRune(mark, 0) {
 		return Report{}, ErrMark
 	}
 	root := os.Getpid()

@@ -80,7 +80,8 @@ func TestKillMarked(t *testing.T) {
 // A text that others may have in their environment by chance must never be taken for a mark.
 func TestKillMarkedRefuses(t *testing.T) {
 	t.Parallel()
-	for _, mark := range []string{"", "=", "CPBENCH_TOKEN", "CPBENCH_TOKEN=", "A=b", "=0123456789abcdef", "A=0123456789abcde", "A=0123456789\x00abcdef"} {
+	for _, mark := range []string{"", "=", "CPBENCH_TOKEN", "CPBENCH_TOKEN=", "A=b", "=0123456789abcdef", "CPBENCH_TOKEN=0123456789\x00abcdef", "CPBENCH_TOKEN=0123456789abcde",
+		"HOME=/nobody/has/this/home", "=CPBENCH_0123456789abcdef"} {
 		if rep, err := KillMarked(t.Context(), shortGrace, mark); !errors.Is(err, ErrMark) || rep.Told != 0 {
 			t.Errorf("%q: %+v, %v", mark, rep, err)
 		}

@@ -7,7 +7,6 @@ import (
 
 	"cpbench/plan/catalogue"
 	"cpbench/worker/model/protocol"
-	"cpbench/worker/node"
 	"cpbench/worker/result"
 	"cpbench/worker/tree"
 )
@@ -31,30 +30,13 @@ func (s *Set) Close(ctx context.Context, end Ending, r *result.Result) {
 	s.job.Log.Info("closed", "told", rep.Told, "killed", rep.Killed, "seconds", rep.Duration.Seconds())
 	if err != nil {
 		r.Warn(catalogue.LateKill, err.Error(), "look for processes in an uninterruptible state")
-		return // waiting for them could take for ever
-	}
-	s.watchers.Wait()
-	if rep.Killed > 0 {
-		r.Warn(catalogue.LateKill, fmt.Sprintf("%d processes ignored TERM and had to be killed", rep.Killed), "")
-	}
-	s.cleanUp()
-}
-
-// begin tells the nodes of the set that it begins: from now on the kernels' kills are its own.
-func (s *Set) begin(ctx context.Context) {
-	for _, r := range s.nodes.Ask(ctx, s.Nodes(), node.Request{Do: node.Begin, Mark: s.mark()}) {
-		if r.Err != nil {
-			s.job.Log.Warn("no witness", "node", r.Node, "why", r.Err.Error())
+	} else {
+		s.watchers.Wait() // else waiting for them could take for ever
+		if rep.Killed > 0 {
+			r.Warn(catalogue.LateKill, fmt.Sprintf("%d processes ignored TERM and had to be killed", rep.Killed), "")
 		}
 	}
-}
-
-// cleanUp ends what a job step has left on this node or on others, where it is no descendant of the worker.
-func (s *Set) cleanUp() {
-	told, killed, lines := s.nodes.CleanUp(context.Background(), s.Nodes(), s.mark())
-	if len(lines) > 0 {
-		s.job.Log.Warn("cleaned up", "told", told, "killed", killed, "nodes", lines)
-	}
+	s.nodes.CleanUp(context.Background(), s.Nodes(), s.mark()) // what a job step has left, which is no descendant of the worker
 }
 
 // waitGone gives the ranks time to end by themselves after stop. Their work is done and judged: what goes wrong now

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"cpbench/plan/catalogue"
+	"cpbench/worker/model/launch"
 	"cpbench/worker/model/protocol"
 	"cpbench/worker/result"
 )
@@ -81,14 +82,14 @@ func infra(what string, err error) Ending {
 	return Ending{Outcome: catalogue.Infra, Reason: what, Evidence: err.Error()}
 }
 
-func (s *Set) startFailed(program string, err error) Ending {
+func startFailed(p launch.Process, err error) Ending {
 	if errors.Is(err, syscall.ENOSPC) {
 		return infra("the disk is full", err)
 	}
-	if _, err := os.Stat(s.workdir()); err != nil { // the error of the start would blame the program
+	if _, err := os.Stat(p.Dir); err != nil { // the error of the start would blame the program
 		return Failure("the program could not be started in workload.workdir", err.Error())
 	}
-	return Failure("the program could not be started", fmt.Sprintf("%s: %v", program, err))
+	return Failure("the program could not be started", fmt.Sprintf("%s: %v", p.Argv[0], err))
 }
 
 // Timeout is the cause of the end of a context that workload.timeout bounds, or another limit that Why tells.

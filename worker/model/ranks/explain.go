@@ -10,6 +10,7 @@ import (
 
 	"cpbench/plan/catalogue"
 	"cpbench/worker/evidence"
+	"cpbench/worker/node"
 )
 
 // searchedBytes is how much of the end of a log is searched for what explains a failure.
@@ -24,6 +25,8 @@ func (s *Set) explain(end Ending) Ending {
 		if found, rank, ok := s.findText(Ending{}); ok && found.Raised && found.Outcome.OutOfMemory() {
 			end.Outcome, end.Evidence = found.Outcome, found.Fragment+"\n"+end.Evidence
 			end.Reason = fmt.Sprintf("%s; the log of rank %d tells why", end.Reason, rank)
+		} else if end.Outcome == catalogue.Hang {
+			end = lost(end, s.nodes.Kills(context.Background(), s.Nodes()))
 		}
 		return end
 	}
@@ -41,15 +44,27 @@ func (s *Set) explain(end Ending) Ending {
 		}
 	}
 	_, told := evidence.Killed(end.Evidence) // by a launcher, whose own end is another one
-	if k := s.nodes.Kills(context.Background(), s.Nodes()); k.N > 0 && (end.signal == syscall.SIGKILL || told || end.Outcome == catalogue.OOMHost || end.echo) {
+	k := s.nodes.Kills(context.Background(), s.Nodes())
+	if k.N > 0 && (end.signal == syscall.SIGKILL || told || end.Outcome == catalogue.OOMHost || end.echo) {
 		end.Outcome = catalogue.OOMHost
 		end.Reason += ": the kernel killed for lack of host memory"
 		end.Evidence = strings.TrimSpace(fmt.Sprintf("oom_kill +%d in %s\n%s", k.N, k.Where, end.Evidence))
 		return end
 	}
-	if end.signal == syscall.SIGKILL && end.Outcome == catalogue.Error {
+	if end = lost(end, k); end.signal == syscall.SIGKILL && end.Outcome == catalogue.Error {
 		end.Reason += "; nothing shows that memory was the reason"
 	}
+	return end
+}
+
+// lost is an ending that nothing else explains, on nodes of which one no longer answers: the machine has failed, and not
+// the program.
+func lost(end Ending, k node.Killed) Ending {
+	if k.Lost == "" || end.Outcome != catalogue.Error && end.Outcome != catalogue.Hang {
+		return end
+	}
+	end.Outcome = catalogue.Infra
+	end.Reason += "; " + k.Lost
 	return end
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"cpbench/plan"
 	"cpbench/worker"
+	"cpbench/worker/model/launch"
 	"cpbench/worker/model/protocol"
 	"cpbench/worker/node"
 	"cpbench/worker/tree"
@@ -100,7 +101,7 @@ func Launch(ctx context.Context, job worker.Job, nodes *node.Fleet, setting plan
 	rand.Read(secret) // crypto/rand never fails
 	s.token = hex.EncodeToString(secret)
 	job.Log.Info("launch", "what", title, "ranks", setting.Ranks, "command", strings.Join(setting.Command, " "))
-	s.begin(ctx)
+	nodes.Start(ctx, s.Nodes(), s.mark())
 	hosts := job.Hosts[:min(s.Nodes(), len(job.Hosts))]
 	var err error
 	if s.listen, s.connect, err = node.Listen(hosts); err != nil {
@@ -112,27 +113,33 @@ func Launch(ctx context.Context, job worker.Job, nodes *node.Fleet, setting plan
 		s.failed = infra("no port for the ranks", err)
 		return s
 	}
-	starts, err := s.starts(port)
+	order := launch.Order{Job: job, Setting: setting, Connect: s.connect, Mark: s.mark(), Port: port, Meeting: rand.Text()[:8]}
+	list, err := order.Processes()
 	if err != nil {
 		s.failed = Failure("the launcher cannot be used here", err.Error())
 		return s
 	}
 	s.talkers.Go(s.accept)
-	for _, st := range starts {
-		if err := s.start(st, title); err != nil {
-			s.failed = s.startFailed(st.argv[0], err)
+	for _, p := range list {
+		if err := s.start(p, title); err != nil {
+			s.failed = startFailed(p, err)
 			return s
 		}
 	}
 	return s
 }
 
+// Nodes is the number of nodes that the ranks need; the task may hold more, where points share an array.
+func (s *Set) Nodes() int { return s.Setting.Resources.Nodes }
+
+// mark is the entry in the environment of every process of this set, on whichever node.
+func (s *Set) mark() string { return protocol.EnvToken + "=" + s.token }
+
 // start starts one process with its output appended to its log.
-func (s *Set) start(st start, title string) error {
-	p := &proc{name: st.name, rank: st.ranks[0], log: filepath.Join(s.job.LogDir, st.log)}
-	cmd := exec.Command(st.argv[0], st.argv[1:]...)
-	cmd.Dir = s.workdir()
-	cmd.Env = st.env
+func (s *Set) start(st launch.Process, title string) error {
+	p := &proc{name: st.Name, rank: st.Ranks[0], log: filepath.Join(s.job.LogDir, st.Log)}
+	cmd := exec.Command(st.Argv[0], st.Argv[1:]...)
+	cmd.Dir, cmd.Env = st.Dir, st.Env
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
@@ -150,7 +157,7 @@ func (s *Set) start(st start, title string) error {
 		return err
 	}
 	s.procs = append(s.procs, p)
-	for _, i := range st.ranks {
+	for _, i := range st.Ranks {
 		s.Ranks[i].proc = p
 	}
 	s.watchers.Go(func() {
@@ -162,11 +169,3 @@ func (s *Set) start(st start, title string) error {
 
 // spec is the workload of the plan.
 func (s *Set) spec() plan.Workload { return s.job.Run.Plan.Spec.Workload }
-
-// workdir is the folder in which the ranks run.
-func (s *Set) workdir() string {
-	if dir := s.spec().Workdir; filepath.IsAbs(dir) {
-		return dir
-	}
-	return filepath.Join(s.job.Run.Plan.Dir, s.spec().Workdir)
-}

@@ -2,6 +2,7 @@ package ranks
 
 import (
 	"context"
+	"crypto/subtle"
 	"errors"
 	"net"
 	"os"
@@ -44,7 +45,7 @@ func (s *Set) hear(nc net.Conn) {
 	defer stop()
 	first, err := conn.Receive()
 	hello, ok := first.(*protocol.Hello)
-	if err != nil || !ok || hello.Token != s.token {
+	if err != nil || !ok || subtle.ConstantTimeCompare([]byte(hello.Token), []byte(s.token)) != 1 {
 		s.job.Log.Warn("dropped a stranger", "address", conn.RemoteAddr().String())
 		return
 	}

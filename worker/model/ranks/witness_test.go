@@ -47,7 +47,7 @@ func TestWitness(t *testing.T) {
 			nodes := node.Open(node.Config{Self: node.Options{Root: root}, Log: log})
 			defer nodes.Close()
 			s := &Set{nodes: nodes, Ranks: []*Rank{{}}, Setting: plan.Setting{Resources: plan.Shape{Nodes: 1}}}
-			nodes.Ask(t.Context(), 1, node.Request{Do: node.Begin})
+			nodes.Start(t.Context(), 1, "")
 			if err := os.WriteFile(counter, []byte("oom_kill "+tt.kills+"\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -57,5 +57,24 @@ func TestWitness(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 		})
+	}
+}
+
+// A node that was lost explains what nothing else does, and no more.
+func TestLost(t *testing.T) {
+	t.Parallel()
+	const why = "n2 no longer answers: its agent has ended"
+	for outcome, want := range map[catalogue.Outcome]catalogue.Outcome{
+		catalogue.Error: catalogue.Infra, catalogue.Hang: catalogue.Infra,
+		catalogue.OOMHost: catalogue.OOMHost, catalogue.ErrorCollective: catalogue.ErrorCollective, catalogue.Cancelled: catalogue.Cancelled,
+	} {
+		end := Ending{Outcome: outcome, Reason: "rank 2 closed its connection"}
+		got := lost(end, node.Killed{Lost: why})
+		if got.Outcome != want || (want == catalogue.Infra) != (got.Reason == end.Reason+"; "+why) {
+			t.Errorf("%s: %+v", outcome, got)
+		}
+		if got := lost(end, node.Killed{}); got != end {
+			t.Errorf("%s with all nodes: %+v", outcome, got)
+		}
 	}
 }

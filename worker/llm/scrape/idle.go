@@ -1,0 +1,121 @@
+package scrape
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Apart is the least time between the two snapshots of the idle gate.
+const Apart = time.Second
+
+// NotIdle is the error of a server that other requests keep busy, or that does not show that it is idle.
+type NotIdle struct {
+	Reason string
+	Stale  bool // the gauges look stuck: they are not zero and nothing is generated
+}
+
+func (e *NotIdle) Error() string {
+	if e.Stale {
+		return "the server is not shown to be idle: stale gauge: " + e.Reason
+	}
+	return "the server is not idle: " + e.Reason
+}
+
+// Idle is nil if two snapshots at least Apart from one another show an idle server: the gauges of running and waiting
+// requests are there and 0 for every engine, twice, and no token was generated in between. Otherwise it is a *NotIdle.
+func Idle(first, second Snapshot) error {
+	for _, s := range []*Snapshot{&first, &second} {
+		if missing := s.lacks(); missing != "" {
+			return &NotIdle{Reason: missing}
+		}
+	}
+	if gap := second.At.Sub(first.At); gap < Apart {
+		return &NotIdle{Reason: fmt.Sprintf("only %v lie between the two looks at it", gap)}
+	}
+	d := Between(first, second)
+	switch {
+	case len(d.Resets) > 0:
+		return &NotIdle{Reason: "its counters began anew: " + d.Resets[0]}
+	case d.GenerationTokens == nil:
+		return &NotIdle{Reason: "it does not count the tokens that it generates"}
+	case *d.GenerationTokens != 0:
+		return &NotIdle{Reason: fmt.Sprintf("%v tokens were generated meanwhile", *d.GenerationTokens)}
+	}
+	was, busy := first.busy(), second.busy()
+	switch {
+	case busy != "" && was == busy:
+		return &NotIdle{Reason: busy + ", although no token was generated", Stale: true}
+	case busy != "":
+		return &NotIdle{Reason: busy}
+	case was != "":
+		return &NotIdle{Reason: "until just now " + was}
+	}
+	return nil
+}
+
+// lacks says which of the gauges is missing, for any engine; empty if none is.
+func (s *Snapshot) lacks() string {
+	run, wait := s.engines(running), s.engines(waiting)
+	switch {
+	case len(run) == 0:
+		return "it has no gauge of running requests; some servers show it only after their first request"
+	case len(wait) == 0:
+		return "it has no gauge of waiting requests; some servers show it only after their first request"
+	}
+	for _, engine := range run {
+		if !slices.Contains(wait, engine) {
+			return fmt.Sprintf("the engine %s has no gauge of waiting requests", engine)
+		}
+	}
+	return ""
+}
+
+// busy says which gauges are not zero; empty if all are.
+func (s *Snapshot) busy() string {
+	var keys []string
+	for _, q := range []quantity{running, waiting} {
+		for _, one := range s.find(q) {
+			if one.value != 0 {
+				keys = append(keys, fmt.Sprintf("%s is %v", one.key(), one.value))
+			}
+		}
+	}
+	slices.Sort(keys)
+	if len(keys) == 0 {
+		return ""
+	}
+	return keys[0]
+}
+
+// WaitIdle looks at the server every Apart until it is idle, for at most patience, and returns the last snapshot, which
+// is the one before the group. A server that was never idle is a *NotIdle, one that does not answer an error of its
+// own.
+func (s *Source) WaitIdle(ctx context.Context, patience time.Duration) (Snapshot, error) {
+	end := time.Now().Add(patience)
+	last, err := s.Fetch(ctx)
+	if err != nil {
+		return last, err
+	}
+	tick := time.NewTicker(Apart)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return last, context.Cause(ctx)
+		case <-tick.C:
+		}
+		now, err := s.Fetch(ctx)
+		if err != nil {
+			return last, err
+		}
+		if now.At.Sub(last.At) < Apart {
+			continue // a slow answer before this one
+		}
+		err = Idle(last, now)
+		if last = now; err == nil || !time.Now().Before(end) {
+			return last, err
+		}
+	}
+}
