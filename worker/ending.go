@@ -56,14 +56,20 @@ func (w *worker) interrupted(r *result.Result, cause error) {
 	case errors.Is(cause, ErrTaskTime):
 		limit := time.Duration(w.task.Seconds) * time.Second
 		r.Outcome, r.Reason = catalogue.Timeout, fmt.Sprintf("the task's time of %v was used up", limit)
-	case !w.cfg.Alloc.End.IsZero() && time.Until(w.cfg.Alloc.End) < w.notice():
+	case !w.cfg.Alloc.End.IsZero() && time.Until(w.cfg.Alloc.End) < w.notice(cause):
 		r.Outcome, r.Reason = catalogue.Timeout, cause.Error()+" near the job's time limit"
 	}
 }
 
-// notice is how long before the end of a job its signal may come: Slurm sends it up to a minute early.
-func (w *worker) notice() time.Duration {
-	return time.Duration(w.cfg.Run.Plan.Spec.Slurm.SignalBefore) + 65*time.Second
+// notice is how long before the end of a job the time limit can be the cause of a signal. Slurm sends its warning up to
+// a minute earlier than it was asked to; TERM it sends at the limit itself, and at any other time for another reason,
+// such as a node failure. The clocks of two machines may differ a little.
+func (w *worker) notice(cause error) time.Duration {
+	const clocks = 10 * time.Second
+	if errors.Is(cause, ErrWarned) {
+		return time.Duration(w.cfg.Run.Plan.Spec.Slurm.SignalBefore) + time.Minute + clocks
+	}
+	return clocks
 }
 
 // openFailed leaves a result for every pair: the workload could not be opened for any.
@@ -102,7 +108,11 @@ func (w *worker) setupFailed(todo []plan.Pair, where string) error {
 		r.Reason = fmt.Sprintf("set-up line %d ended with exit code %d", n, rc)
 		r.Evidence = text
 		if slices.Contains(signals, rc) {
-			w.interrupted(r, fmt.Errorf("%w in set-up line %d", ErrSignal, n))
+			cause := ErrSignal
+			if rc == 128+int(unix.SIGUSR2) {
+				cause = ErrWarned
+			}
+			w.interrupted(r, fmt.Errorf("%w in set-up line %d", cause, n))
 		}
 		if err := w.write(r, nil); err != nil {
 			return err

@@ -202,9 +202,9 @@ func leave(t *testing.T, run *folder.Run, pair plan.Pair, attempt, restart int, 
 }
 
 // signaller is a context that a test may end as a signal does.
-func signaller(t *testing.T) (context.Context, func()) {
+func signaller(t *testing.T, signal error) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	t.Cleanup(func() { cancel(errors.New("test is over")) })
 	var once sync.Once
-	return ctx, func() { once.Do(func() { cancel(ErrSignal) }) }
+	return ctx, func() { once.Do(func() { cancel(signal) }) }
 }

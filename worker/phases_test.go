@@ -28,6 +28,7 @@ func TestPhases(t *testing.T) {
 		// happens is what the phase does; end stands for a signal.
 		happens func(ctx context.Context, end func(), r *result.Result) error
 		left    time.Duration // until the end of the job; 0: unknown
+		term    bool          // the signal is TERM, not the warning
 		order   string
 		want    string // outcomes
 		reason  string // of the pair that it happened to
@@ -80,6 +81,16 @@ func TestPhases(t *testing.T) {
 			r.Outcome = catalogue.Cancelled
 			return waits(ctx)
 		}, order: "open n=1 close", want: "timeout - -", reason: "stopped by a signal near the job's time limit"},
+		{name: "run is cut by TERM long before the limit can be the cause", during: "n=1", left: 100 * time.Second, term: true, happens: func(ctx context.Context, end func(), r *result.Result) error {
+			end()
+			r.Outcome = catalogue.Cancelled
+			return waits(ctx)
+		}, order: "open n=1 close", want: "cancelled - -", reason: "stopped by a signal"},
+		{name: "run is cut by TERM at the limit", during: "n=1", left: 5 * time.Second, term: true, happens: func(ctx context.Context, end func(), r *result.Result) error {
+			end()
+			r.Outcome = catalogue.Cancelled
+			return waits(ctx)
+		}, order: "open n=1 close", want: "timeout - -", reason: "stopped by a signal near the job's time limit"},
 		{name: "run is cut by a signal well before the end", during: "n=1", left: 30 * time.Minute, happens: func(ctx context.Context, end func(), r *result.Result) error {
 			end()
 			r.Outcome = catalogue.Cancelled
@@ -113,7 +124,11 @@ func TestPhases(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				run := newRun(t, small)
-				ctx, end := signaller(t)
+				signal := ErrWarned
+				if tt.term {
+					signal = ErrSignal
+				}
+				ctx, end := signaller(t, signal)
 				f := newFake(t, run)
 				hit := -1
 				f.open = func(ctx context.Context) error {
@@ -178,7 +193,7 @@ func TestResultFirst(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				run := newRun(t, small)
-				ctx, end := signaller(t)
+				ctx, end := signaller(t, ErrSignal)
 				f := newFake(t, run)
 				began := time.Now()
 				f.exec = func(_ context.Context, pair plan.Pair, r *result.Result) []result.Sample {

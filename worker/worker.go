@@ -20,8 +20,10 @@ import (
 
 // The reasons for which a session's context ends.
 var (
-	// ErrSignal is a TERM, USR2 or INT from outside.
+	// ErrSignal is a TERM or INT from outside.
 	ErrSignal = errors.New("stopped by a signal")
+	// ErrWarned is a USR2 from outside, which Slurm sends some time before a job's time limit. It is an ErrSignal.
+	ErrWarned = fmt.Errorf("%w", ErrSignal)
 	// ErrTaskTime is the end of resources.time.
 	ErrTaskTime = errors.New("the task's time was used up")
 )
@@ -40,7 +42,7 @@ type Config struct {
 	Setup    string // LINE:RC of a set-up line that failed; empty if none did
 }
 
-// Run carries out the task. ctx ends when the worker is told to stop, with ErrSignal as its cause. The error is not
+// Run carries out the task. ctx ends when the worker is told to stop, with ErrSignal or ErrWarned as its cause. The error is not
 // nil when the task could not be begun or a result could not be written; what a program did is in the results.
 func Run(ctx context.Context, cfg Config) error {
 	w, err := open(cfg)

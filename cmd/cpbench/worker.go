@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"os"
@@ -83,17 +84,20 @@ func runWorker(ctx context.Context, s *streams, o *workerOptions) error {
 	return worker.Run(ctx, cfg)
 }
 
-// untilSignalled ends the context, with worker.ErrSignal as its cause, at the first TERM, INT or USR2. Slurm sends
-// USR2 some time before the limit; it is not USR1 because NCCL takes that. Later signals change nothing: the worker
-// is on its way out already.
+// untilSignalled ends the context at the first TERM or INT, with worker.ErrSignal as its cause, or USR2, with
+// worker.ErrWarned. Slurm sends USR2 some time before the limit; it is not USR1 because NCCL takes that. Later signals
+// change nothing: the worker is on its way out already.
 func untilSignalled(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGUSR2)
 	go func() {
 		select {
-		case <-signals:
-			cancel(worker.ErrSignal)
+		case sig := <-signals:
+			if sig == unix.SIGUSR2 {
+				cancel(worker.ErrWarned)
+			}
+			cancel(worker.ErrSignal) // unless that was it
 		case <-ctx.Done():
 		}
 	}()
@@ -101,7 +105,7 @@ func untilSignalled(parent context.Context) (context.Context, func()) {
 }
 
 // allocation maps Slurm's environment to what a worker knows of its allocation. limit is the time that was asked for;
-// older Slurms do not tell when the job will end, so it is the present plus that.
+// older Slurms do not tell when the job will end, so it is that after the start of this process, which was the job's script.
 func allocation(getenv func(string) string, limit time.Duration) worker.Allocation {
 	number := func(name string) int {
 		n, err := strconv.Atoi(getenv(name))
@@ -124,9 +128,30 @@ func allocation(getenv func(string) string, limit time.Duration) worker.Allocati
 	if end := number("SLURM_JOB_END_TIME"); end > 0 {
 		a.End = time.Unix(int64(end), 0)
 	} else {
-		a.End = time.Now().Add((limit + time.Minute - 1).Truncate(time.Minute)) // Slurm rounds up to minutes
+		a.End = scriptStart().Add((limit + time.Minute - 1).Truncate(time.Minute)) // Slurm rounds up to minutes
 	}
 	return a
+}
+
+// scriptStart is when this process began: before it became the worker, it was the script, with its set-up lines.
+func scriptStart() time.Time {
+	now := time.Now()
+	stat, err := os.ReadFile("/proc/self/stat")
+	if err != nil {
+		return now
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // from the third on, see proc(5)
+	const startTime = 22 - 3
+	if len(fields) <= startTime {
+		return now
+	}
+	ticks, err := strconv.ParseInt(fields[startTime], 10, 64)
+	var up unix.Timespec
+	if err != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) != nil {
+		return now
+	}
+	const tick = time.Second / 100 // USER_HZ, the same on all of Linux
+	return now.Add(time.Duration(ticks)*tick - time.Duration(up.Nano()))
 }
 
 // referenceRank is one rank of the built-in reference model.

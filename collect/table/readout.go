@@ -3,6 +3,7 @@ package table
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"cpbench/plan"
@@ -47,7 +48,11 @@ func (t *Table) Readout() string {
 	for _, g := range order {
 		parts = append(parts, sentence(g, groups[g]))
 	}
-	if len(parts) == 0 {
+	switch {
+	case len(parts) > 0:
+	case slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Outcome == string(catalogue.OK) }):
+		parts = append(parts, "No row that was measured has a number of tokens (`workload.point.tokens`), so there is no largest one to name.")
+	default:
 		parts = append(parts, "Nothing in this table fits or was measured yet.")
 	}
 	for _, key := range []string{"gpu", "device"} {

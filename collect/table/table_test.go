@@ -255,3 +255,15 @@ func TestReadout(t *testing.T) {
 		}
 	}
 }
+
+// A program that is not asked for a number of tokens is measured all the same.
+func TestReadoutWithoutTokens(t *testing.T) {
+	t.Parallel()
+	tab := fillFull(t)
+	for i := range tab.Rows {
+		tab.Rows[i].Tokens, tab.Rows[i].Search = nil, nil
+	}
+	if got := tab.Readout(); !strings.Contains(got, "has a number of tokens") || strings.Contains(got, "measured yet") {
+		t.Errorf("readout: %s", got)
+	}
+}

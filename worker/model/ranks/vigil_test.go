@@ -12,13 +12,14 @@ import (
 	"cpbench/plan/folder"
 	"cpbench/worker"
 	"cpbench/worker/model/protocol"
+	"cpbench/worker/node"
 )
 
 const second = time.Second
 
 // waiting is a set of ranks without processes, of which a test says what they send.
 func waiting(ctx context.Context, world int, heartbeat time.Duration) *Set {
-	s := &Set{events: make(chan event, 100)}
+	s := &Set{events: make(chan event, 100), nodes: node.Open(node.Config{})}
 	s.over, s.end = context.WithCancel(ctx)
 	s.job = worker.Job{Run: &folder.Run{Plan: &plan.Plan{Spec: &plan.Spec{Workload: plan.Workload{Heartbeat: plan.Duration(heartbeat)}}}}}
 	for range world {
