@@ -50,13 +50,14 @@ func (p *pool) fact(key, value string) int32 {
 func (p *pool) compact(r *result.Result) *Execution {
 	x := &Execution{
 		Outcome: r.Outcome, Reason: p.text(because(r)), Attempt: r.Attempt, Restart: r.Restart,
-		Extra: slices.Clone(r.Extra), Steps: r.Steps, Search: r.MaxFit, Sizes: r.Sizes, Warnings: slices.Clone(r.Warnings),
+		Extra: slices.Clone(r.Extra), Steps: r.Steps, Search: r.MaxFit, Group: r.Group, Start: r.Start, Sizes: r.Sizes, Warnings: slices.Clone(r.Warnings),
 		Host: p.text(r.Provenance["host"]), Started: r.Started, Ended: r.Ended,
 	}
 	if r.Outcome.Fits() {
 		x.Reason = p.text(r.Reason)
 	}
 	if x.Search != nil {
+		x.killed = slices.ContainsFunc(x.Search.Trials, func(t result.Trial) bool { return t.Outcome == catalogue.OOMHost })
 		x.Search.Trials = nil
 	}
 	if x.Steps != nil {

@@ -80,23 +80,23 @@ func (s *Set) lacks(x *Execution) []fact {
 	for _, id := range x.facts {
 		told[s.pool.facts[id].key] = true
 	}
-	for _, key := range brief {
-		if !told[key] {
-			list = append(list, fact{key, "its result does not tell it"})
+	for _, f := range brief {
+		if !told[f.Name] && (f.When != catalogue.OfLLM || x.Group != nil) {
+			list = append(list, fact{f.Name, "its result does not tell it"})
 		}
 	}
 	return list
 }
 
-// brief are the facts of which every result says something.
-var brief = func() []string {
-	var keys []string
+// brief are the facts of which every result says something; those of a server only results of the llm workload.
+var brief = func() []catalogue.Fact {
+	var facts []catalogue.Fact
 	for _, f := range catalogue.Facts() {
 		if f.Brief && f.Needed {
-			keys = append(keys, f.Name)
+			facts = append(facts, f)
 		}
 	}
-	return keys
+	return facts
 }()
 
 // lacking keeps what a result lacks; one list for all results that lack the same.

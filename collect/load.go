@@ -62,11 +62,14 @@ type Execution struct {
 	Extra            []result.Figure
 	Steps            *result.Summary
 	Search           *result.MaxFit // trials left out
+	Group            *result.Group  // of the llm workload
+	Start            int            // of the server, from 1; 0: the run has started none
 	Sizes            result.Sizes
 	Warnings         []result.Warning
 	Host             string
 	Started, Ended   time.Time
 
+	killed bool     // a trial of its search ran out of the host's memory
 	names  []string // of the metrics that were measured, sorted
 	values []float64
 	facts  []int32 // of the pool

@@ -291,6 +291,31 @@ func TestResultsTellTheAttempt(t *testing.T) {
 	}
 }
 
+// TestKilledTrial: a trial of a search that the kernel ended is why the scheduler takes the task for out of memory, and
+// nothing that was measured is in doubt.
+func TestKilledTrial(t *testing.T) {
+	t.Parallel()
+	run := newRun(t, sweep)
+	first := true
+	each(t, run, func(task plan.Task, _ plan.Pair, r *result.Result) {
+		if task.Index == 0 && first {
+			first = false
+			r.MaxFit = &result.MaxFit{Axis: "tokens", Trials: []result.Trial{{N: 64, Outcome: catalogue.OK}, {N: 128, Outcome: catalogue.OOMHost}}}
+		}
+		write(t, run, r)
+	})
+	s := load(t, run)
+	s.Judge(func(_ *folder.Run, _, _ int, files State) State {
+		files.Word = "OUT_OF_MEMORY"
+		return files
+	})
+	for _, p := range s.Pairs {
+		if want := map[bool]catalogue.Outcome{true: catalogue.OK, false: catalogue.Error}[p.Task == 0]; p.Outcome != want {
+			t.Errorf("task %d: %s %s", p.Task, p.Outcome, p.Reason)
+		}
+	}
+}
+
 func TestMerge(t *testing.T) {
 	t.Parallel()
 	a := newRun(t, sweep)
@@ -370,7 +395,7 @@ func BenchmarkLoad(b *testing.B) {
 	each(b, run, func(task plan.Task, _ plan.Pair, r *result.Result) {
 		steps, _ := result.Summarize(seconds, 3)
 		r.Steps = &steps
-		for i, m := range catalogue.Metrics() {
+		for i, m := range catalogue.StepMetrics() {
 			r.Set(m.Name, 1.234567e9/float64(i+1))
 		}
 		for _, key := range []string{"kernel", "cpu", "cpus_allowed", "go", "cpbench", "device", "torch", "cuda", "nccl", "slurm_partition", "node_shared", "clocks_locked", "gpu"} {

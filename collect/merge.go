@@ -36,7 +36,7 @@ func sameMeasure(runs []*folder.Run) error {
 	return nil
 }
 
-func hasCases(p *plan.Plan) bool { return p.Spec.Workload.MaxFit != nil }
+func hasCases(p *plan.Plan) bool { return p.Spec.HasCases() }
 
 func axisNames(p *plan.Plan) []string {
 	var names []string

@@ -3,6 +3,7 @@ package collect
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,8 @@ import (
 	"cpbench/plan/catalogue"
 	"cpbench/plan/folder"
 	"cpbench/worker/result"
+
+	"golang.org/x/sys/unix"
 )
 
 type taskKey struct {
@@ -42,8 +45,9 @@ func (s *Set) Judge(states func(run *folder.Run, array, task int, files State) S
 		}
 		state := states(k.run, k.array, k.task, s.fileState(k, results))
 		// One of the task's programs is known to be what was killed.
-		state.KillExplained = state.KillExplained || slices.ContainsFunc(results, func(r *result.Result) bool {
-			return r != nil && r.Outcome == catalogue.OOMHost
+		state.KillExplained = state.KillExplained || slices.ContainsFunc(pairs, func(i int) bool {
+			x := s.Pairs[i].Result
+			return x != nil && (x.Outcome == catalogue.OOMHost || x.killed)
 		})
 		var kept *State
 		if state.Word != "" || state != (State{}) && needsState(results) {
@@ -157,4 +161,14 @@ func ReadStart(dir string) (Start, bool) {
 	line, _ := bufio.NewReader(f).ReadBytes('\n') // a line that was cut does not parse, and tells nothing
 	var start Start
 	return start, json.Unmarshal(line, &start) == nil
+}
+
+// Alive tells whether the worker still is a process of this machine. It is known only of one that ran here, without a
+// scheduler.
+func (s Start) Alive() (alive, known bool) {
+	host, err := os.Hostname()
+	if err != nil || s.PID == 0 || s.Job != "" || s.Node != host {
+		return false, false
+	}
+	return !errors.Is(unix.Kill(s.PID, 0), unix.ESRCH), true
 }

@@ -30,7 +30,7 @@ type State struct {
 	InGrace       bool   // it ended, or was submitted, so recently that a file system or the scheduler may still hide it
 	Memory        string // memory asked for
 	Tail          string // last lines of its log
-	KillExplained bool   // its OUT_OF_MEMORY belongs to another point, or the kill counter stood still during this one
+	KillExplained bool   // it is known what was killed for memory, so that nothing else is in doubt
 }
 
 // phase is what a scheduler's word means for a result that is awaited.

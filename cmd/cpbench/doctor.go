@@ -2,45 +2,15 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"time"
 
+	"cpbench/cmd/cpbench/doctor"
+	"cpbench/plan/folder"
 	"cpbench/slurm"
 	slurmsite "cpbench/slurm/site"
 
 	"github.com/urfave/cli/v2"
 )
-
-// grade says how good a finding is.
-type grade string
-
-// The grades. Only bad ones make doctor fail.
-const (
-	good grade = "ok"
-	warn grade = "warn"
-	bad  grade = "bad"
-)
-
-// finding is one thing that doctor has looked at.
-type finding struct {
-	Check  string `json:"check"` // what was looked at
-	Grade  grade  `json:"grade"`
-	Text   string `json:"text"`             // what was seen, and what it means
-	Advice string `json:"advice,omitempty"` // what to do
-}
-
-// doctor collects findings.
-type doctor struct {
-	here  *slurmsite.Site
-	src   *source // nil: no spec was given
-	runs  string  // where runs are kept
-	found []finding
-}
-
-func (d *doctor) add(check string, g grade, advice, format string, args ...any) {
-	d.found = append(d.found, finding{check, g, fmt.Sprintf(format, args...), advice})
-}
 
 // doctorOptions are the flags of doctor.
 type doctorOptions struct {
@@ -76,35 +46,47 @@ func doctorCommand(s *streams) *cli.Command {
 }
 
 func runDoctor(ctx context.Context, s *streams, path string, o *doctorOptions) error {
-	d := &doctor{here: slurmsite.Ask(ctx, &slurm.Slurm{}), runs: o.runs}
+	here := slurmsite.Ask(ctx, &slurm.Slurm{})
+	var spec *doctor.Spec
 	if path != "" {
 		req := request{path: path}
-		if d.here.Config != nil {
-			req.limit = func() (int, error) { return arrayLimit(d.here.Config), nil }
+		if here.Config != nil {
+			req.limit = func() (int, error) { return arrayLimit(here.Config), nil }
 		}
-		var err error
-		if d.src, err = load(req); err != nil {
+		src, err := load(req)
+		if err != nil {
 			return err
 		}
-		if err := check(d.src); err != nil {
+		if err := check(src); err != nil {
 			return err
 		}
+		spec = &doctor.Spec{Path: src.path, Text: src.text, Plan: src.plan}
 	}
-	d.lookAtSlurm()
-	d.lookHere(ctx)
-	if d.src != nil {
-		d.compareSpec()
-	}
+	d := doctor.New(here, spec, o.runs, version().Version)
+	d.Look(ctx)
 	switch {
-	case d.here.Config == nil && o.inJob:
-		d.add("job", bad, "run it where sbatch works", "no job can be submitted from here")
-	case d.here.Config == nil: // there are no compute nodes
+	case here.Config == nil && o.inJob:
+		d.Add(doctor.Finding{Check: "job", Grade: doctor.Bad, Text: "no job can be submitted from here", Advice: "run it where sbatch works"})
+	case here.Config == nil: // there are no compute nodes
 	case o.inJob:
-		d.lookFromJob(ctx, s.voice, o.patience)
+		d.LookFromJob(ctx, s.sayf, o.patience)
 	default:
-		d.add("job", good, "cpbench doctor"+specWord(path)+" --job submits a small job that looks from there", "not looked at from a compute node: a shared run folder, its clock, its GPUs, and the program after the set-up lines")
+		d.Add(doctor.Finding{
+			Check: "job", Grade: doctor.Good, Text: "not looked at from a compute node: a shared run folder, its clock, its GPUs, and the program after the set-up lines",
+			Advice: "cpbench doctor" + specWord(path) + " --job submits a small job that looks from there",
+		})
 	}
-	return d.tell(s, o.asJSON)
+	write := d.Write
+	if o.asJSON {
+		write = d.WriteJSON
+	}
+	if err := write(s.out); err != nil {
+		return err
+	}
+	if d.Bad() {
+		return errIncomplete
+	}
+	return nil
 }
 
 // specWord is a path as an argument behind a command.
@@ -115,31 +97,24 @@ func specWord(path string) string {
 	return " " + shellWord(path)
 }
 
-// tell prints the findings. Only bad ones make the command fail.
-func (d *doctor) tell(s *streams, asJSON bool) error {
-	var err error
-	if asJSON {
-		enc := json.NewEncoder(s.out)
-		enc.SetIndent("", "  ")
-		err = enc.Encode(d.found)
-	} else {
-		for _, f := range d.found {
-			advice := ""
-			if f.Advice != "" {
-				advice = "\n      -> " + f.Advice
+func probeCommand() *cli.Command {
+	var setup string
+	return &cli.Command{
+		Name:         "probe",
+		Usage:        "look at this node for cpbench doctor; its job calls it",
+		Hidden:       true,
+		Flags:        []cli.Flag{&cli.StringFlag{Name: "setup-failed", Usage: "LINE:RC of the set-up line that failed", Destination: &setup}},
+		OnUsageError: usageFault,
+		Action: func(c *cli.Context) error {
+			dir, err := oneArgument(c, "RUN")
+			if err != nil {
+				return err
 			}
-			if _, err = fmt.Fprintf(s.out, "%-4s  %s: %s%s\n", f.Grade, f.Check, f.Text, advice); err != nil {
-				break
+			run, err := folder.Open(dir)
+			if err != nil {
+				return err
 			}
-		}
+			return doctor.Probe(c.Context, run, setup)
+		},
 	}
-	if err != nil {
-		return err
-	}
-	for _, f := range d.found {
-		if f.Grade == bad {
-			return errIncomplete
-		}
-	}
-	return nil
 }

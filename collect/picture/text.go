@@ -150,7 +150,7 @@ func (p *Picture) groups() []*group {
 func (p *Picture) sort(pairs []*collect.Pair) {
 	place := make([]map[string]int, len(p.Run.Plan.Axes))
 	for i, axis := range p.Run.Plan.Axes {
-		place[i] = map[string]int{plan.CaseMaxFit: len(axis.Values)}
+		place[i] = map[string]int{plan.CaseMaxFit: len(axis.Values), plan.CaseMixed: len(axis.Values)}
 		for j, v := range axis.Values {
 			place[i][v] = j
 		}

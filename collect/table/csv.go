@@ -44,13 +44,16 @@ type pointLine struct {
 // WriteCSV writes one line for each row of the table: the fixed columns, every axis, every metric of the catalogue
 // and the user's columns.
 func (t *Table) WriteCSV(w io.Writer) error {
+	if t.serves() {
+		return t.servingCSV(w)
+	}
 	lines := make([]pointLine, len(t.Rows))
 	extra := make([][]string, len(t.Rows))
 	for i := range t.Rows {
 		r := &t.Rows[i]
 		lines[i] = r.csv(t)
 		extra[i] = slices.Clone(r.Values)
-		for _, m := range catalogue.Metrics() {
+		for _, m := range catalogue.StepMetrics() {
 			extra[i] = append(extra[i], optional(r.Metrics, m.Name))
 		}
 		for _, v := range r.User {
@@ -76,14 +79,19 @@ func (r *Row) csv(t *Table) pointLine {
 		l.Fits, l.OOM, l.Ended, l.FitPeak = m.Fits, m.OOM, m.Ended, m.PeakBytes
 		l.Confirmed = fmt.Sprintf("%d/%d", m.Confirmed, m.Confirms)
 	}
+	l.Warnings = t.codes(r)
+	return l
+}
+
+// codes lists the warnings of a row, each once.
+func (t *Table) codes(r *Row) string {
 	var codes []string
 	for _, i := range r.Notes {
 		if c := string(t.Notes[i].Code); c != "" && !slices.Contains(codes, c) {
 			codes = append(codes, c)
 		}
 	}
-	l.Warnings = strings.Join(codes, " ")
-	return l
+	return strings.Join(codes, " ")
 }
 
 // resultLine is the fixed part of a line of raw.csv.
@@ -116,6 +124,9 @@ type resultLine struct {
 // everything anew. An execution without a result has its verdict and no numbers. Iterations stand in one field, with
 // blanks between them.
 func (t *Table) WriteRaw(w io.Writer) error {
+	if t.serves() {
+		return t.servingRaw(w)
+	}
 	var lines []resultLine
 	var extra [][]string
 	figures := t.figures()
@@ -198,7 +209,7 @@ func (t *Table) axisNames() []string {
 
 func metricNames() []string {
 	var names []string
-	for _, m := range catalogue.Metrics() {
+	for _, m := range catalogue.StepMetrics() {
 		names = append(names, m.Name)
 	}
 	return names
@@ -223,7 +234,7 @@ func plainText(v any) string {
 
 // splice writes lines of structs with further columns behind the fixed ones. gocsv leaves a map empty without an
 // error, so what differs from sweep to sweep comes in here.
-func splice[T pointLine | resultLine](w io.Writer, lines []T, titles []string, extra [][]string) error {
+func splice[T pointLine | resultLine | servingLine | groupLine](w io.Writer, lines []T, titles []string, extra [][]string) error {
 	s := &splicer{Writer: csv.NewWriter(w), rows: append([][]string{titles}, extra...)}
 	if err := gocsv.MarshalCSV(lines, s); err != nil {
 		return err

@@ -9,16 +9,21 @@ import (
 
 // column is one column of the Markdown table.
 type column struct {
-	title string
-	right bool
-	cell  func(r *Row) string
+	title    string
+	right    bool
+	optional bool // left out at a terminal where it says nothing
+	cell     func(r *Row) string
 }
 
 // WriteMarkdown writes the page: the conditions of the measurement, the table in the columns of the CP benchmark
 // contract followed by the user's and cpbench's own, a readout, footnotes, and what is missing.
 func (t *Table) WriteMarkdown(w io.Writer) error {
 	b := new(bytes.Buffer)
-	fmt.Fprintf(b, "# CP benchmark: %s\n\n", inline(t.Plan.Name))
+	title, unmeasured := "CP benchmark", "No time measured"
+	if t.serves() {
+		title, unmeasured = "LLM benchmark", "No good result"
+	}
+	fmt.Fprintf(b, "# %s: %s\n\n", title, inline(t.Plan.Name))
 	for _, f := range t.Meta() {
 		fmt.Fprintf(b, "- %s: %s\n", f.Name, inline(f.Value))
 	}
@@ -28,7 +33,7 @@ func (t *Table) WriteMarkdown(w io.Writer) error {
 	fmt.Fprintf(b, "\n%s\n", t.statistic())
 	t.writeNotes(b)
 	writeAbsences(b, "Missing", t.Absences(false))
-	writeAbsences(b, "No time measured", t.Absences(true))
+	writeAbsences(b, unmeasured, t.Absences(true))
 	t.writeLacking(b)
 	if problems := t.Set.Problems; len(problems) > 0 {
 		b.WriteString("\n## Files not used\n\n")
@@ -54,28 +59,31 @@ func (t *Table) writeLacking(b *bytes.Buffer) {
 
 // columns lists the columns: exactly those of the contract first.
 func (t *Table) columns() []column {
+	if t.serves() {
+		return t.servingColumns()
+	}
 	list := []column{
-		{"N_tokens", true, (*Row).tokens},
-		{"N_atoms", true, func(r *Row) string { return size(r.Atoms) }},
-		{"MSA_seq", true, func(r *Row) string { return size(r.MSA) }},
-		{"CP config", false, (*Row).config},
-		{"peak_mem (GiB)", true, (*Row).memory},
-		{"walltime (ms)", true, (*Row).walltime},
+		{title: "N_tokens", right: true, cell: (*Row).tokens},
+		{title: "N_atoms", right: true, optional: true, cell: func(r *Row) string { return size(r.Atoms) }},
+		{title: "MSA_seq", right: true, optional: true, cell: func(r *Row) string { return size(r.MSA) }},
+		{title: "CP config", cell: (*Row).config},
+		{title: "peak_mem (GiB)", right: true, cell: (*Row).memory},
+		{title: "walltime (ms)", right: true, cell: (*Row).walltime},
 	}
 	for i, title := range t.Columns {
-		list = append(list, column{title, false, func(r *Row) string { return user(r.User[i]) }})
+		list = append(list, column{title: title, cell: func(r *Row) string { return user(r.User[i]) }})
 	}
 	for _, i := range t.Axes {
-		list = append(list, column{t.Plan.Axes[i].Name, false, func(r *Row) string { return r.Values[i] }})
+		list = append(list, column{title: t.Plan.Axes[i].Name, cell: func(r *Row) string { return r.Values[i] }})
 	}
 	if t.anyPadded() {
-		list = append(list, column{"N padded", true, func(r *Row) string { return size(r.Padded) }})
+		list = append(list, column{title: "N padded", right: true, cell: func(r *Row) string { return size(r.Padded) }})
 	}
 	return append(list,
-		column{"95 % interval (ms)", true, (*Row).interval},
-		column{"spread over repeats", true, (*Row).spread},
-		column{"n", true, (*Row).repeats},
-		column{"notes", false, (*Row).footnotes},
+		column{title: "95 % interval (ms)", right: true, cell: (*Row).interval},
+		column{title: "spread over repeats", right: true, optional: true, cell: (*Row).spread},
+		column{title: "n", right: true, cell: (*Row).repeats},
+		column{title: "notes", cell: (*Row).footnotes},
 	)
 }
 

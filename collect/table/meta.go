@@ -16,6 +16,9 @@ const unknown = "unknown"
 
 // Meta lists the conditions: what the contract asks for first. What no result tells is `unknown`, never a default.
 func (t *Table) Meta() []Field {
+	if t.serves() {
+		return t.servingMeta()
+	}
 	w := t.Plan.Spec.Workload
 	list := []Field{
 		{"Date", t.dates()},
@@ -47,15 +50,20 @@ func (t *Table) Meta() []Field {
 			list = append(list, Field{f.name, v})
 		}
 	}
+	return append(list, t.origin()...)
+}
+
+// origin says where the numbers come from, and whether they may be published.
+func (t *Table) origin() []Field {
 	var runs []string
 	for _, r := range t.Set.Runs {
 		runs = append(runs, fmt.Sprintf("%s (plan %s)", r.Name(), r.Plan.Digest))
 	}
-	return append(list,
-		Field{"Publishable", t.publishable()},
-		Field{"cpbench", cmpOr(t.fact("cpbench", ""), t.Plan.Version)},
-		Field{"Runs", strings.Join(runs, ", ")},
-	)
+	return []Field{
+		{"Publishable", t.publishable()},
+		{"cpbench", cmpOr(t.fact("cpbench", ""), t.Plan.Version)},
+		{"Runs", strings.Join(runs, ", ")},
+	}
 }
 
 // gpu names the models of the GPUs; where there are none, what the ranks computed on.
@@ -72,6 +80,9 @@ func (t *Table) gpu() string {
 
 // statistic names, in Markdown, how the numbers of a row were made.
 func (t *Table) statistic() string {
+	if t.serves() {
+		return t.servingStatistic()
+	}
 	if t.Plan.Spec.Workload.Kind == "command" {
 		return "*walltime*: one run of the program, or its own figure step_seconds; the median over the runs, then the median over repeats."
 	}

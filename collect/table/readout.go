@@ -24,6 +24,9 @@ type largest struct {
 // Readout says in one paragraph what the table shows: the largest N at each CP size against the baseline of one
 // rank, and the ideal where there is a law; then which cost dominates, if the program tells.
 func (t *Table) Readout() string {
+	if t.serves() {
+		return t.servingReadout()
+	}
 	groups := map[string][]largest{}
 	var order []string
 	for i := range t.Rows {

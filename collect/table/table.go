@@ -14,7 +14,8 @@ import (
 	"cpbench/worker/result"
 )
 
-// Table is points by metrics: one row for each point, its repeats folded.
+// Table is points by metrics: one row for each point, its repeats folded; of `kind: llm` one for each label of the cache
+// at a point.
 type Table struct {
 	Set     *collect.Set
 	Plan    *plan.Plan // of the first run: its columns, its order of axes
@@ -39,6 +40,7 @@ type Row struct {
 	Interval            Interval
 	Spread              *float64       // over repeats; nil below 2
 	Search              *result.MaxFit // of a search
+	Serving             *Serving       // of `kind: llm`
 	User                []any          // cells of the user's columns; nil: not available
 	Notes               []int          // positions in Table.Notes
 
@@ -61,6 +63,11 @@ type Note struct {
 func New(s *collect.Set) *Table {
 	t := &Table{Set: s, Plan: s.Runs[0].Plan}
 	shown := axesOf(t.Plan.Spec, "ranks", "tokens", "atoms", "msa")
+	if t.serves() {
+		for _, name := range servingAxes {
+			shown[name] = true
+		}
+	}
 	for i, a := range t.Plan.Axes {
 		if !shown[a.Name] {
 			t.Axes = append(t.Axes, i)
@@ -72,10 +79,11 @@ func New(s *collect.Set) *Table {
 	at := map[string]int{}
 	for i := range s.Pairs {
 		p := &s.Pairs[i]
-		j, ok := at[p.Point.ID]
+		id := t.row(p)
+		j, ok := at[id]
 		if !ok {
 			j = len(t.Rows)
-			at[p.Point.ID] = j
+			at[id] = j
 			t.Rows = append(t.Rows, Row{Point: p.Point.ID, Case: p.Point.Case, Values: p.Point.Values})
 		}
 		t.Rows[j].pairs = append(t.Rows[j].pairs, p)
@@ -83,7 +91,11 @@ func New(s *collect.Set) *Table {
 	for i := range t.Rows {
 		t.fill(&t.Rows[i])
 	}
-	t.sort()
+	if t.serves() {
+		t.sortServing()
+	} else {
+		t.sort()
+	}
 	for i := range t.Rows { // after sorting, so that footnotes count downwards
 		t.note(&t.Rows[i])
 	}
@@ -108,6 +120,10 @@ func (t *Table) fill(r *Row) {
 	}
 	r.Good = len(good)
 	r.Outcome = fold(r.pairs, r.Good, r.Judged)
+	if t.serves() {
+		t.serve(r, good)
+		return
+	}
 	r.Metrics = foldMetrics(good)
 	r.Interval = interval(good, catalogue.StepSeconds)
 	var times []float64

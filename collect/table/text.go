@@ -41,12 +41,10 @@ func (t *Table) WriteText(w io.Writer) error {
 func (t *Table) writeGrid(b *bytes.Buffer) {
 	var columns []column
 	for _, c := range t.columns() {
-		switch c.title {
-		case "N_atoms", "MSA_seq", "spread over repeats":
-			if t.blank(c) {
-				continue
-			}
-		case "notes":
+		if c.optional && t.blank(c) {
+			continue
+		}
+		if c.title == "notes" {
 			c.cell = t.doubts
 		}
 		columns = append(columns, c)

@@ -83,7 +83,7 @@ func assignments(p *plan.Plan, text string) (map[int]string, error) {
 		}
 	}
 	for axis, value := range given {
-		if value != plan.CaseMaxFit && !slices.Contains(p.Axes[axis].Values, value) {
+		if value != plan.CaseMaxFit && value != plan.CaseMixed && !slices.Contains(p.Axes[axis].Values, value) {
 			return nil, &NotOne{fmt.Sprintf("%s has no value %q", p.Axes[axis].Name, value), "choose from " + strings.Join(p.Axes[axis].Values, ", ")}
 		}
 	}

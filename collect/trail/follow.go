@@ -2,14 +2,11 @@ package trail
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"time"
 
 	"cpbench/worker/result"
-
-	"golang.org/x/sys/unix"
 )
 
 // The rhythm of following. Logs are polled, because shared file systems tell nobody of changes; the scheduler is asked
@@ -93,9 +90,6 @@ func (t *Trail) measured(now place) bool {
 
 // gone reports whether the task ran on this machine, without Slurm, and its process is no more.
 func (t *Trail) gone(now place) bool {
-	host, err := os.Hostname()
-	if err != nil || now.start.PID == 0 || now.start.Job != "" || now.start.Node != host {
-		return false
-	}
-	return errors.Is(unix.Kill(now.start.PID, 0), unix.ESRCH) && !t.measured(now)
+	alive, known := now.start.Alive()
+	return known && !alive && !t.measured(now)
 }

@@ -66,7 +66,8 @@ func (t *Trail) eventText(line []byte) []byte {
 			level = f.value + " "
 		case f.key == "msg":
 			words = f.value
-		case f.value == "" || strings.ContainsAny(f.value, " \"\n"):
+		case f.value == "": // nothing to say
+		case strings.ContainsAny(f.value, " \"\n"):
 			rest += " " + f.key + "=" + strconv.Quote(f.value)
 		default:
 			rest += " " + f.key + "=" + f.value

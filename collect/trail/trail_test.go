@@ -17,7 +17,7 @@ func TestEventText(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"time":"2026-11-30T13:00:00.123456+01:00","level":"INFO","msg":"start","job":"7_0","pid":12,"restart":0}`: "2026-11-30T12:00:00Z start job=7_0 pid=12 restart=0",
 		`{"time":"x","level":"ERROR","msg":"no way","error":"a \"b\" c"}`:                                           `x ERROR no way error="a \"b\" c"`,
-		`{"level":"INFO","msg":"result","point":"aa","repeat":1,"outcome":"ok"}`:                                    " result outcome=ok",
+		`{"level":"INFO","msg":"result","point":"aa","repeat":1,"outcome":"ok","reason":""}`:                        " result outcome=ok",
 		`{"level":"INFO","msg":"result","point":"bb","repeat":1,"outcome":"ok"}`:                                    "",
 		`{"level":"INFO","msg":"result","point":"aa","repeat":2,"outcome":"ok"}`:                                    "",
 		`{"level":"INFO","msg":"cut o`:                                             `{"level":"INFO","msg":"cut o`,

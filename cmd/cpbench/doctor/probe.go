@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"bytes"
@@ -17,11 +17,10 @@ import (
 	readings "cpbench/worker/gpu/source"
 
 	"github.com/google/renameio/v2"
-	"github.com/urfave/cli/v2"
 )
 
-// probe is what a job of cpbench doctor saw on a compute node.
-type probe struct {
+// report is what a job of cpbench doctor saw on a compute node.
+type report struct {
 	Host    string    `json:"host"`
 	Time    time.Time `json:"time"`            // of the node's clock
 	Setup   string    `json:"setup,omitempty"` // LINE:RC of the set-up line that failed; nothing else was looked at then
@@ -59,39 +58,23 @@ print(json.dumps(seen))
 // probeFile is the report in the run folder.
 const probeFile = "probe.json"
 
-func probeCommand() *cli.Command {
-	var setup string
-	return &cli.Command{
-		Name:         "probe",
-		Usage:        "look at this node for cpbench doctor; its job calls it",
-		Hidden:       true,
-		Flags:        []cli.Flag{&cli.StringFlag{Name: "setup-failed", Usage: "LINE:RC of the set-up line that failed", Destination: &setup}},
-		OnUsageError: usageFault,
-		Action: func(c *cli.Context) error {
-			dir, err := oneArgument(c, "RUN")
-			if err != nil {
-				return err
-			}
-			run, err := folder.Open(dir)
-			if err != nil {
-				return err
-			}
-			text, err := json.Marshal(look(c.Context, run, setup))
-			if err != nil {
-				return err
-			}
-			return renameio.WriteFile(filepath.Join(run.Dir, probeFile), text, 0o644)
-		},
+// Probe looks at this node and leaves its report in the run's folder; the job of LookFromJob calls it. setupFailed is LINE:RC
+// of the set-up line that failed, of a job that has come no further; else it is empty.
+func Probe(ctx context.Context, run *folder.Run, setupFailed string) error {
+	text, err := json.Marshal(look(ctx, run, setupFailed))
+	if err != nil {
+		return err
 	}
+	return renameio.WriteFile(filepath.Join(run.Dir, probeFile), text, 0o644)
 }
 
 // look looks at this node.
-func look(ctx context.Context, run *folder.Run, setup string) probe {
+func look(ctx context.Context, run *folder.Run, setup string) report {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	p := probe{Host: host, Time: time.Now(), Setup: setup}
+	p := report{Host: host, Time: time.Now(), Setup: setup}
 	if setup != "" {
 		return p
 	}
@@ -129,7 +112,7 @@ func gpusHere(ctx context.Context, dir string) (names []string, from, doubt stri
 }
 
 // program looks for the program of the first point, and asks it what it is if it is a Python.
-func (p *probe) program(ctx context.Context, run *folder.Run, box container.Box) {
+func (p *report) program(ctx context.Context, run *folder.Run, box container.Box) {
 	task, err := run.Task(0, 0)
 	if err != nil {
 		p.Failure = err.Error()

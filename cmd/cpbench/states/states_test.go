@@ -1,7 +1,9 @@
-package main
+package states
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,7 +19,7 @@ import (
 )
 
 // answers makes a scheduler that asks commands written by hand about a run of three tasks, two attempts of it.
-func answers(t *testing.T, squeue, sacct string, subs ...submission) (*scheduler, *folder.Run) {
+func answers(t *testing.T, squeue, sacct string, subs ...submission) (*Told, *folder.Run) {
 	t.Helper()
 	bin := t.TempDir()
 	for name, rows := range map[string]string{"squeue": squeue, "sacct": sacct} {
@@ -34,10 +36,10 @@ func answers(t *testing.T, squeue, sacct string, subs ...submission) (*scheduler
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &scheduler{taken: time.Now(), runs: map[*folder.Run]*submissions{
+	c := &Told{Taken: time.Now(), runs: map[*folder.Run]*submissions{
 		run: {endings: endings, arrays: [][]submission{subs}},
 	}}
-	c.snap, c.err = record.Ask(t.Context(), &slurm.Slurm{Bin: bin}, record.Query{Names: []string{"a1", "a2"}})
+	c.Snapshot, c.Err = record.Ask(t.Context(), &slurm.Slurm{Bin: bin}, record.Query{Names: []string{"a1", "a2"}})
 	return c, run
 }
 
@@ -49,7 +51,7 @@ const (
 	requeued = "8_0|8|REQUEUED|0:0|2026-11-30T11:00:00|2026-11-30T11:00:01|2026-11-30T11:00:05|00:10:00|n2|gpu|4G|None|a2"
 )
 
-func TestSchedulerState(t *testing.T) {
+func TestOf(t *testing.T) {
 	t.Parallel()
 	clock := func(text string) time.Time {
 		at, err := time.Parse(time.RFC3339, text)
@@ -146,68 +148,104 @@ func TestSchedulerState(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			c, run := answers(t, tt.squeue, tt.sacct, tt.subs...)
-			if diff := cmp.Diff(tt.want, c.state(run, 0, 0, tt.files)); diff != "" {
+			if diff := cmp.Diff(tt.want, c.Of(run, 0, 0, tt.files)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestSchedulerForeign: a site may hide the jobs of others, so its silence about another user's run means nothing.
-func TestSchedulerForeign(t *testing.T) {
+// TestForeign: a site may hide the jobs of others, so its silence about another user's run means nothing.
+func TestForeign(t *testing.T) {
 	t.Parallel()
 	c, run := answers(t, "", "", submission{attempt: 1, name: "a1", tasks: []int{0}})
-	if s := c.state(run, 0, 0, collect.State{}); !s.Submitted {
+	if s := c.Of(run, 0, 0, collect.State{}); !s.Submitted {
 		t.Errorf("one's own: %+v", s)
 	}
 	c.runs[run].hidden = true
-	if s := c.state(run, 0, 0, collect.State{}); s != (collect.State{}) {
+	if s := c.Of(run, 0, 0, collect.State{}); s != (collect.State{}) {
 		t.Errorf("another user's: %+v", s)
 	}
 	begun := collect.State{Started: true, Attempt: 1, Since: time.Now().Add(-time.Hour)}
-	if s := c.state(run, 0, 0, begun); s != begun {
+	if s := c.Of(run, 0, 0, begun); s != begun {
 		t.Errorf("another user's that has begun: %+v", s)
 	}
 }
 
-// TestSchedulerMeasuredLater: what was measured by a later attempt on this machine is no matter of Slurm's, whatever
+// TestMeasuredLater: what was measured by a later attempt on this machine is no matter of Slurm's, whatever
 // became of the attempt before.
-func TestSchedulerMeasuredLater(t *testing.T) {
+func TestMeasuredLater(t *testing.T) {
 	t.Parallel()
 	c, run := answers(t, "", "7_0|7|OUT_OF_MEMORY|0:125|2026-11-30T10:00:00|2026-11-30T10:00:01|2026-11-30T10:00:09|00:10:00|n1|gpu|4G|None|a1", submission{attempt: 2, here: true}, submission{attempt: 1, name: "a1"})
 	measured := collect.State{Started: true, Attempt: 2}
-	if s := c.state(run, 0, 0, measured); s != measured {
+	if s := c.Of(run, 0, 0, measured); s != measured {
 		t.Errorf("%+v", s)
 	}
 }
 
-// TestSchedulerGrace: right after a submission Slurm may not show it.
-func TestSchedulerGrace(t *testing.T) {
+// TestHere: without Slurm a task runs while its process does.
+func TestHere(t *testing.T) {
+	t.Parallel()
+	c, run := answers(t, "", "", submission{attempt: 1, here: true})
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := exec.Command("true")
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+	dir := run.LogDir(0, 0, 1, 0)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	mine := collect.State{Started: true, Attempt: 1, Node: host}
+	for name, tt := range map[string]struct {
+		node string
+		pid  int
+		word string
+	}{
+		"it is there": {host, os.Getpid(), "RUNNING"}, "it is gone": {host, gone.Process.Pid, ""}, "on another machine": {"not-" + host, os.Getpid(), ""},
+	} {
+		line := fmt.Sprintf(`{"msg":"start","job":"","node":%q,"pid":%d}`+"\n", tt.node, tt.pid)
+		if err := os.WriteFile(filepath.Join(dir, folder.EventsFile), []byte(line), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		want := mine
+		want.Word = tt.word
+		if got := c.Of(run, 0, 0, mine); got != want {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// TestGrace: right after a submission Slurm may not show it.
+func TestGrace(t *testing.T) {
 	t.Parallel()
 	c, run := answers(t, "", "", submission{attempt: 1, name: "a1", tasks: []int{0}, asked: time.Now()})
-	if s := c.state(run, 0, 0, collect.State{}); !s.InGrace || !s.Submitted {
+	if s := c.Of(run, 0, 0, collect.State{}); !s.InGrace || !s.Submitted {
 		t.Errorf("%+v", s)
 	}
 }
 
-// TestSchedulerKeeps: a final state outlives Slurm's memory, but not a later restart of the task.
-func TestSchedulerKeeps(t *testing.T) {
+// TestKeeps: a final state outlives Slurm's memory, but not a later restart of the task.
+func TestKeeps(t *testing.T) {
 	t.Parallel()
 	c, run := answers(t, "7|0|7|NODE_FAIL|0|0|2026-11-30T10:00:00|2026-11-30T10:00:01|2026-11-30T10:00:09|10:00|n1|gpu|4G|NodeDown|a1|", "", submission{attempt: 1, name: "a1"})
-	want := c.state(run, 0, 0, collect.State{})
+	want := c.Of(run, 0, 0, collect.State{})
 	if want.Word != "NODE_FAIL" || want.InGrace {
 		t.Fatalf("%+v", want)
 	}
-	if doubts := c.doubts(t.Context()); doubts != nil {
+	if doubts := c.Doubts(t.Context()); doubts != nil {
 		t.Fatalf("%q", doubts)
 	}
-	later := remember([]*folder.Run{run})
+	later := Remember([]*folder.Run{run})
 	later.runs[run].arrays[0] = []submission{{attempt: 1, name: "a1"}}
-	if diff := cmp.Diff(want, later.state(run, 0, 0, collect.State{})); diff != "" {
+	if diff := cmp.Diff(want, later.Of(run, 0, 0, collect.State{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	restarted := collect.State{Started: true, Attempt: 1, Restart: 1, Node: "n3"}
-	if got := later.state(run, 0, 0, restarted); got.Word != "" || got.Node != "n3" {
+	if got := later.Of(run, 0, 0, restarted); got.Word != "" || got.Node != "n3" {
 		t.Errorf("of an older run: %+v", got)
 	}
 }

@@ -1,0 +1,250 @@
+package table
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"cpbench/plan"
+	"cpbench/plan/catalogue"
+)
+
+// servingColumns lists the columns of a table of `kind: llm`.
+func (t *Table) servingColumns() []column {
+	value := func(metric string) func(*Row) string { return func(r *Row) string { return r.mean(metric) } }
+	list := []column{
+		{title: "label", cell: func(r *Row) string { return t.axis(r, "label") }},
+		{title: "cache", cell: t.cache},
+		{title: "data", cell: func(r *Row) string { return t.axis(r, "data") }},
+		{title: "ctx", right: true, cell: func(r *Row) string { return t.axis(r, "ctx") }},
+		{title: "streams", right: true, cell: func(r *Row) string { return t.axis(r, "concurrency") }},
+	}
+	for _, i := range t.Axes {
+		list = append(list, column{title: t.Plan.Axes[i].Name, cell: func(r *Row) string { return r.Values[i] }})
+	}
+	list = append(list,
+		column{title: "TTFT (ms)", right: true, cell: (*Row).ttft},
+		column{title: "first visible (ms)", right: true, optional: true, cell: (*Row).visible},
+		column{title: "decode (tok/s)", right: true, cell: value(catalogue.DecodeTokensPerSecond)},
+		column{title: "aggregate (tok/s)", right: true, cell: value(catalogue.AggregateTokensPerSecond)},
+		column{title: "cached (%)", right: true, optional: true, cell: (*Row).cached},
+		column{title: "accepted / round", right: true, optional: true, cell: value(catalogue.AcceptedPerRound)},
+	)
+	if slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Case == plan.CaseMixed }) {
+		list = append(list,
+			column{title: "gap before (ms)", right: true, optional: true, cell: value(catalogue.ShortGapBeforeP50Seconds)},
+			column{title: "gap during (ms)", right: true, optional: true, cell: value(catalogue.ShortGapDuringP50Seconds)},
+			column{title: "gap after (ms)", right: true, optional: true, cell: value(catalogue.ShortGapAfterP50Seconds)},
+		)
+	}
+	for i, title := range t.Columns {
+		list = append(list, column{title: title, cell: func(r *Row) string { return user(r.User[i]) }})
+	}
+	return append(list,
+		column{title: "success", right: true, cell: (*Row).success},
+		column{title: "outcome", cell: func(r *Row) string { return r.Outcome }},
+		column{title: "n", right: true, cell: t.behind},
+		column{title: "notes", cell: (*Row).footnotes},
+	)
+}
+
+// cache tells the first repeats of warm points, which fill the cache, apart from those of cold points.
+func (t *Table) cache(r *Row) string {
+	if r.Serving.Cache == cold && t.axis(r, "cache") == "warm" {
+		return "cold (fills)"
+	}
+	return r.Serving.Cache
+}
+
+// mean is the cell of a metric: the mean and the standard deviation behind it, or that there is a single value, and how
+// many values lack.
+func (r *Row) mean(metric string) string {
+	v, ok := r.Metrics[metric]
+	if !ok {
+		return none
+	}
+	text := scaled(metric, v)
+	if sd, ok := r.Serving.SD[metric]; ok {
+		m, _ := catalogue.MetricByName(metric)
+		text += " ± " + significant(sd/m.Scale, 2)
+	} else {
+		text += " (n=1)"
+	}
+	if have := r.Serving.Count[metric]; have > 1 && have < r.Serving.Units {
+		text += fmt.Sprintf(" (%d of %d)", have, r.Serving.Units)
+	}
+	return text
+}
+
+// ttft of the mixed case is that of its long request: a mean over requests of two sizes would be that of none.
+func (r *Row) ttft() string {
+	if r.Case != plan.CaseMixed {
+		return r.mean(catalogue.TTFTSeconds)
+	}
+	if text := r.mean(catalogue.LongTTFTSeconds); text != none {
+		return "long " + text
+	}
+	return none
+}
+
+func (r *Row) visible() string {
+	if r.Case == plan.CaseMixed {
+		return none
+	}
+	return r.mean(catalogue.FirstVisibleSeconds)
+}
+
+// cached is the share of the prompts that came from the cache, by the answers or else by the server's counters.
+func (r *Row) cached() string {
+	if text := r.mean(catalogue.CachedFraction); text != none {
+		return text
+	}
+	return r.mean(catalogue.CacheHitFraction)
+}
+
+func (r *Row) success() string {
+	if r.Serving.Streams == 0 {
+		return none
+	}
+	return fmt.Sprintf("%d/%d", r.Serving.Succeeded, r.Serving.Streams)
+}
+
+// behind is the cell of n: the values behind the means.
+func (t *Table) behind(r *Row) string {
+	if t.byStart() {
+		return fmt.Sprintf("%d starts, %s repeats", r.Serving.Units, r.repeats())
+	}
+	return r.repeats()
+}
+
+// servingStatistic names how the numbers of `kind: llm` were made.
+func (t *Table) servingStatistic() string {
+	unit := "repeats"
+	if t.byStart() {
+		unit = "starts of the server, each of which is the mean over its repeats"
+	}
+	text := "Every value is the mean over " + unit + ", ± the sample standard deviation between them; a repeat is itself the mean over its streams, which are no repeats. " +
+		"With `n=1` nothing shows how repeatable a value is. *TTFT* ends at the first text of any kind, *first visible* at the first text of the answer. " +
+		"*decode* goes from the first to the last text of a stream and *aggregate* over the whole group, prefill included: they measure different intervals. " +
+		"*success* counts the streams of all repeats; a repeat with a stream that was no success is in no mean."
+	if slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Case == plan.CaseMixed }) {
+		text += " *mixed*: two short requests and a long one that comes to them; TTFT is that of the long one, and the gaps are those of the short ones before, during and after its prefill."
+	}
+	return text
+}
+
+// servingReadout says in words how the groups ended, and what the cache brings.
+func (t *Table) servingReadout() string {
+	asked, good, streams, succeeded := 0, 0, 0, 0
+	for i := range t.Rows {
+		r := &t.Rows[i]
+		asked, good = asked+r.Asked, good+r.Good
+		streams, succeeded = streams+r.Serving.Streams, succeeded+r.Serving.Succeeded
+	}
+	if good == 0 {
+		return "Nothing in this table was measured yet."
+	}
+	text := fmt.Sprintf("%d of %d groups are good, with %d of %d streams.", good, asked, succeeded, streams)
+	var warmed []string
+	for i := range t.Rows {
+		if said := t.warmed(&t.Rows[i]); said != "" {
+			warmed = append(warmed, said)
+		}
+	}
+	const most = 4
+	if n := len(warmed); n > 0 {
+		text += " A warm cache takes TTFT from " + strings.Join(warmed[max(n-most, 0):], ", from ") + "." // the largest sizes stand last
+	}
+	return text
+}
+
+// warmed says what the cache brings at a point, by the repeat that fills it; empty where that is not known.
+func (t *Table) warmed(w *Row) string {
+	to, ok := w.Metrics[catalogue.TTFTSeconds]
+	if !ok || w.Serving.Cache != warmRepeat || w.Case != "" {
+		return ""
+	}
+	i := slices.IndexFunc(t.Rows, func(c Row) bool { return c.Point == w.Point && c.Serving.Cache == cold })
+	if i < 0 {
+		return ""
+	}
+	from, ok := t.Rows[i].Metrics[catalogue.TTFTSeconds]
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("%s to %s ms (%s, %s, ctx %s, streams %s)", scaled(catalogue.TTFTSeconds, from), scaled(catalogue.TTFTSeconds, to),
+		t.axis(w, "label"), t.axis(w, "data"), t.axis(w, "ctx"), t.axis(w, "concurrency"))
+}
+
+// servingMeta lists the conditions of a table of `kind: llm`.
+func (t *Table) servingMeta() []Field {
+	w := &t.Plan.Spec.Workload
+	address := w.Server.URL
+	if len(w.Server.Command) > 0 {
+		address = fmt.Sprintf("%s, started %s", strings.Join(w.Server.Command, " "), times(w.Starts))
+	}
+	list := []Field{
+		{"Date", t.dates()},
+		{"Server", strings.TrimSpace(t.fact("server", unknown) + " " + t.fact("server_version", ""))},
+		{"Address", address},
+		{"Model", t.fact("served_model", cmpOr(w.Model, unknown))},
+		{"Model root", t.fact("served_root", unknown)},
+		{"Prompts", t.fact("prompts", unknown)},
+		{"Output", fmt.Sprintf("at most %d tokens", w.MaxTokens)},
+		{"Sampling", arguments(w.Sampling, "the server's defaults")},
+		{"Thinking", thinking(w)},
+		{"Repeats", fmt.Sprintf("%s, order %s, seed %d", repeats(t.Plan.Spec.Repeats), t.Plan.Spec.Order, t.Plan.Spec.Seed)},
+		{"Client", t.fact("host", unknown)},
+	}
+	if w.Priority != nil {
+		list = append(list, Field{"Priority", fmt.Sprint(*w.Priority)})
+	}
+	for _, f := range []struct{ name, key string }{
+		{"Context limit (tok)", "served_limit_tokens"},
+		{"GPU model", "gpu"},
+		{"Driver", "driver"},
+		{"CPU", "cpu"},
+		{"CPUs allowed", "cpus_allowed"},
+		{"Kernel", "kernel"},
+		{"Slurm partition", "slurm_partition"},
+		{"Slurm job", "slurm_job"},
+	} {
+		if v := t.fact(f.key, ""); v != "" && v != catalogue.NotApplicable {
+			list = append(list, Field{f.name, v})
+		}
+	}
+	return append(list, t.origin()...)
+}
+
+func thinking(w *plan.Workload) string {
+	text := "as the chat template has it"
+	if w.Thinking != nil {
+		text = fmt.Sprint(*w.Thinking)
+	}
+	if w.ReasoningEffort != "" {
+		text += ", effort " + w.ReasoningEffort
+	}
+	if len(w.TemplateKwargs) > 0 {
+		text += ", template arguments " + arguments(w.TemplateKwargs, "")
+	}
+	return text
+}
+
+func arguments(a plan.Arguments, absent string) string {
+	if len(a) == 0 {
+		return absent
+	}
+	text, err := json.Marshal(a)
+	if err != nil {
+		return absent
+	}
+	return string(text)
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
