@@ -32,3 +32,15 @@ type Session interface {
 	// Close ends what the executions shared. It is called once, after the last Run.
 	Close() error
 }
+
+// Sizes are the sizes that a setting asks for; what really ran may be larger.
+func Sizes(setting plan.Setting) result.Sizes {
+	size := func(name string) *int64 {
+		if n, ok := setting.Point[name].(int); ok {
+			v := int64(n)
+			return &v
+		}
+		return nil
+	}
+	return result.Sizes{Tokens: size("tokens"), Atoms: size("atoms"), MSA: size("msa"), Ranks: setting.Ranks, Topology: setting.Topology}
+}

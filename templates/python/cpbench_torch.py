@@ -95,6 +95,7 @@ Exit codes: 0 after stop, 1 error, 2 wrong arguments or environment, 3 the worke
 import contextlib
 import ctypes
 import dataclasses
+import faulthandler
 import gc
 import hashlib
 import importlib
@@ -1363,6 +1364,7 @@ def main(args: Sequence[str]) -> int:
         for name in ("CPBENCH_CONNECT", "CPBENCH_TOKEN"):
             if not os.environ.get(name):
                 raise Usage("%s is not set: cpbench worker starts this program" % name)
+        faulthandler.enable(all_threads=False)  # a crash in an extension says in which line it was
         on_cpu = _given.get("device") == "cpu" or not torch.cuda.is_available()
         if on_cpu and "memory" in _given:
             strict_malloc()

@@ -31,9 +31,6 @@ func (s *session) lookInside(ctx context.Context, setting plan.Setting, r *resul
 	if container.Of(s.job.Run).None() {
 		return ending{}
 	}
-	if r.Provenance == nil {
-		r.Provenance = map[string]string{}
-	}
 	ctx, cancel := s.timeout(ctx)
 	defer cancel()
 	cmd := s.program([]string{"env"}, setting, s.job.LogDir)

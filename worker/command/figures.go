@@ -209,7 +209,7 @@ func (m *measurement) into(r *result.Result, warmup int) {
 		m.figure(i, f, r)
 	}
 	if m.step() >= 0 {
-		r.Extra = append(r.Extra, result.Figure{Name: wallSeconds, Value: median(m.wall), Unit: "s"})
+		r.Extra = append(r.Extra, result.Figure{Name: wallSeconds, Value: result.Median(m.wall), Unit: "s"})
 	}
 }
 
@@ -227,16 +227,8 @@ func (m *measurement) figure(i int, f figure, r *result.Result) {
 	switch {
 	case len(found) == 0 || f.name == catalogue.StepSeconds: // done with the steps
 	case f.metric:
-		r.Set(f.name, median(found))
+		r.Set(f.name, result.Median(found))
 	default:
-		r.Extra = append(r.Extra, result.Figure{Name: f.name, Value: median(found), Unit: f.unit})
+		r.Extra = append(r.Extra, result.Figure{Name: f.name, Value: result.Median(found), Unit: f.unit})
 	}
-}
-
-func median(values []float64) float64 {
-	v := slices.Sorted(slices.Values(values))
-	if n := len(v); n%2 == 0 {
-		return (v[n/2-1] + v[n/2]) / 2
-	}
-	return v[len(v)/2]
 }

@@ -25,14 +25,11 @@ func newMark() string {
 func (s *session) ready(ctx context.Context, setting plan.Setting, r *result.Result) ending {
 	nodes := setting.Resources.Nodes
 	p := s.gpus.Ready(ctx, nodes, 0) // how many GPUs a program uses is its own affair
-	if r.Provenance == nil {
-		r.Provenance = map[string]string{}
-	}
 	s.gpus.Enter(r, nodes)
 	if p != nil {
 		return ending{Outcome: p.Outcome, Reason: p.Reason, Evidence: p.Evidence}
 	}
-	s.nodes.Start(ctx, nodes, s.mark)
+	s.nodes.Begin(ctx, nodes, s.mark)
 	return ending{}
 }
 

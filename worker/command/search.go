@@ -46,7 +46,7 @@ func (h *hunt) before() []search.Trial {
 		if err != nil {
 			return result.Sizes{}
 		}
-		return sizes(setting)
+		return worker.Sizes(setting)
 	})
 	if len(known) > 0 {
 		h.sampled = last.Metrics[catalogue.PeakDeviceBytes] != nil
@@ -90,7 +90,7 @@ func (h *hunt) trial(ctx context.Context, step search.Step, t *search.Trial) (en
 	}
 	ctx, cancel := h.timeout(ctx, step)
 	defer cancel()
-	h.r.Sizes = sizes(setting)
+	h.r.Sizes = worker.Sizes(setting)
 	x := h.s.run(ctx, setting, fmt.Sprintf("%s-trial-%d", h.pair.ID, step.N), gpu.Untimed, h.r)
 	if x.end.Outcome != "" {
 		return x.end, h.r.Sizes

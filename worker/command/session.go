@@ -78,6 +78,9 @@ func (s *session) Close() error {
 
 // Run carries out one repeat of a point, or the search of a case point.
 func (s *session) Run(ctx context.Context, pair plan.Pair, r *result.Result) []result.Sample {
+	if r.Provenance == nil {
+		r.Provenance = map[string]string{}
+	}
 	if pair.Case == plan.CaseMaxFit {
 		s.search(ctx, pair, r)
 		return nil
@@ -87,7 +90,7 @@ func (s *session) Run(ctx context.Context, pair plan.Pair, r *result.Result) []r
 		r.Outcome, r.Reason, r.Evidence = catalogue.Error, "the point cannot be evaluated", err.Error()
 		return nil
 	}
-	r.Sizes = sizes(setting)
+	r.Sizes = worker.Sizes(setting)
 	kept := maps.Clone(r.Metrics)
 	if end := s.lookInside(ctx, setting, r); end.Outcome != "" {
 		r.Outcome, r.Reason, r.Evidence = end.Outcome, end.Reason, end.Evidence
@@ -138,18 +141,6 @@ func (s *session) execute(ctx context.Context, setting plan.Setting, title strin
 		r.Warn(catalogue.Interrupted, fmt.Sprintf("only %d of %d timed runs were made", n, s.spec.Iterations), "")
 	}
 	return m.samples(), end
-}
-
-// sizes are what is asked of the program.
-func sizes(setting plan.Setting) result.Sizes {
-	size := func(name string) *int64 {
-		if n, ok := setting.Point[name].(int); ok {
-			v := int64(n)
-			return &v
-		}
-		return nil
-	}
-	return result.Sizes{Tokens: size("tokens"), Atoms: size("atoms"), MSA: size("msa"), Ranks: setting.Ranks, Topology: setting.Topology}
 }
 
 // timeout bounds one run by workload.timeout.

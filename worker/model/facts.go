@@ -5,24 +5,11 @@ import (
 	"slices"
 	"strings"
 
-	"cpbench/plan"
 	"cpbench/plan/catalogue"
 	"cpbench/worker/model/protocol"
 	"cpbench/worker/model/ranks"
 	"cpbench/worker/result"
 )
-
-// fill writes down the sizes that are asked for.
-func fill(setting plan.Setting, r *result.Result) {
-	size := func(name string) *int64 {
-		if n, ok := setting.Point[name].(int); ok {
-			v := int64(n)
-			return &v
-		}
-		return nil
-	}
-	r.Sizes = result.Sizes{Tokens: size("tokens"), Atoms: size("atoms"), MSA: size("msa"), Ranks: setting.Ranks, Topology: setting.Topology}
-}
 
 // introduce writes what the ranks said about themselves into the provenance. It overwrites no fact that is known
 // from elsewhere.

@@ -252,23 +252,15 @@ func (s *session) summarize(r *result.Result, t times, warmup int, steady string
 		}
 	}
 	if len(imbalance) > 0 {
-		r.Set(catalogue.RankImbalance, median(imbalance))
+		r.Set(catalogue.RankImbalance, result.Median(imbalance))
 	}
 	if len(t.device) == len(t.host) {
 		slowest := make([]float64, len(t.device))
 		for i, ranks := range t.device {
 			slowest[i] = slices.Max(ranks)
 		}
-		r.Set(catalogue.DeviceStepSeconds, median(slowest))
+		r.Set(catalogue.DeviceStepSeconds, result.Median(slowest))
 	}
-}
-
-func median(values []float64) float64 {
-	v := slices.Sorted(slices.Values(values))
-	if n := len(v); n%2 == 0 {
-		return (v[n/2-1] + v[n/2]) / 2
-	}
-	return v[len(v)/2]
 }
 
 func samples(t times) []result.Sample {

@@ -45,11 +45,11 @@ func (h *hunt) before() []search.Trial {
 	}
 	h.s.gpus.Enter(h.r, 1) // tells their model
 	known := h.report.Known(last, h.r.Provenance["gpu"], func(n int64) result.Sizes {
-		asked := &result.Result{}
-		if setting, err := h.s.job.Run.Plan.At(h.pair.Point, n); err == nil {
-			fill(setting, asked)
+		setting, err := h.s.job.Run.Plan.At(h.pair.Point, n)
+		if err != nil {
+			return result.Sizes{}
 		}
-		return asked.Sizes
+		return worker.Sizes(setting)
 	})
 	if len(known) > 0 {
 		h.s.job.Log.Info("resumed", "trials", len(known), "attempt", last.Attempt)
@@ -123,7 +123,7 @@ func (h *hunt) trial(ctx context.Context, next search.Step, t *search.Trial) ran
 	} else {
 		h.live.Tell(ctx, &protocol.ResetPeak{})
 	}
-	fill(setting, h.r)
+	h.r.Sizes = worker.Sizes(setting)
 	if end := point(ctx, h.live, setting.Point, h.r); !end.OK() {
 		return end
 	}

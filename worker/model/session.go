@@ -76,7 +76,7 @@ func (s *session) execute(ctx context.Context, setting plan.Setting, title strin
 	if end := s.ready(ctx, setting, r); !end.OK() {
 		return nil, end
 	}
-	fill(setting, r)
+	r.Sizes = worker.Sizes(setting)
 	set := ranks.Launch(ctx, s.job, s.nodes, setting, title)
 	samples, end := s.measure(ctx, set, r)
 	set.Close(ctx, end, r)

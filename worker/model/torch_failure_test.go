@@ -45,6 +45,8 @@ def suffer(place):
         sys.exit(0)
     if kind == "skip":
         raise cpbench_torch.Skip("1 is no size for this mesh")
+    if kind == "crash":
+        os.kill(os.getpid(), signal.SIGSEGV)
     if kind == "vanish":
         os._exit(5)
     if kind == "wrong":
@@ -91,6 +93,7 @@ func TestTorchFaults(t *testing.T) {
 		"oom in a step":       {2, "fault=oom@step memory=64MiB", "", catalogue.OOMDevice, "rank 1 ran out of memory in step", "DefaultCPUAllocator"},
 		"oom in a timed step": {2, "fault=oom@step at=22 memory=64MiB", "warmup: 20", catalogue.OOMDevice, "rank 1 ran out of memory in step", "DefaultCPUAllocator"},
 		"error":               {2, "fault=error@step", "", catalogue.Error, "rank 1 failed", "ValueError: a mistake of the hooks"},
+		"crashed":             {2, "fault=crash@step", "", catalogue.Error, "rank 1 was ended by signal 11", "in run_step"},
 		"vanished":            {2, "fault=vanish@step", "", catalogue.Error, "rank 1 ended with exit code 5", ""},
 		"not a number":        {2, "fault=nan@step", "", catalogue.WrongOutput, "the output of rank 1 is not finite", ""},
 

@@ -26,7 +26,7 @@ type Fleet struct {
 	self   string
 	local  *Local
 	others []*member
-	began  sync.Once // the agents
+	called sync.Once // the agents
 	crew   *crew     // nil: not begun, or could not be
 
 	mu        sync.Mutex // guards what follows
@@ -69,7 +69,7 @@ func (f *Fleet) Ask(ctx context.Context, n int, r Request) []Reply {
 	replies := make([]Reply, 1, max(n, 1))
 	replies[0] = Reply{Node: f.self}
 	if n > 1 {
-		f.began.Do(f.begin)
+		f.called.Do(f.call)
 	}
 	var others sync.WaitGroup
 	for i := 1; i < n; i++ {
@@ -91,8 +91,8 @@ func (f *Fleet) Ask(ctx context.Context, n int, r Request) []Reply {
 	return replies
 }
 
-// begin starts the agents. Whoever asks them waits until they have connected.
-func (f *Fleet) begin() {
+// call starts the agents. Whoever asks them waits until they have connected.
+func (f *Fleet) call() {
 	if len(f.others) == 0 {
 		return
 	}
@@ -117,9 +117,9 @@ func (f *Fleet) Close() {
 	f.local.Close()
 }
 
-// Start tells the first n nodes that an execution begins, whose processes carry a mark: from now on the kernels' kills are
+// Begin tells the first n nodes that an execution begins, whose processes carry a mark: from now on the kernels' kills are
 // its own. A node that cannot be told is no witness, and only logged.
-func (f *Fleet) Start(ctx context.Context, n int, mark string) {
+func (f *Fleet) Begin(ctx context.Context, n int, mark string) {
 	var told []string
 	for _, r := range f.Ask(ctx, n, Request{Do: Begin, Mark: mark}) {
 		if r.Err != nil {
@@ -133,14 +133,14 @@ func (f *Fleet) Start(ctx context.Context, n int, mark string) {
 	f.witnesses = told
 }
 
-// Killed is what the nodes of an execution have witnessed since Start.
+// Killed is what the nodes of an execution have witnessed since Begin.
 type Killed struct {
 	N     int64  // processes that the kernels have ended for lack of memory
 	Where string // the counters that have moved, with their nodes
 	Lost  string // nodes that no longer answer although they did at the start, and why; empty: none
 }
 
-// Kills asks the first n nodes what has happened since Start.
+// Kills asks the first n nodes what has happened since Begin.
 func (f *Fleet) Kills(ctx context.Context, n int) Killed {
 	f.mu.Lock()
 	witnesses := f.witnesses

@@ -134,7 +134,7 @@ func TestAgentKilled(t *testing.T) {
 	onGPUs(t)
 	c := gather(t, 3, nil)
 	c.Ask(t.Context(), 3, Request{Do: Identify})
-	c.Start(t.Context(), 3, "")
+	c.Begin(t.Context(), 3, "")
 	if k := c.Kills(t.Context(), 3); k.Lost != "" {
 		t.Errorf("lost before: %q", k.Lost)
 	}
@@ -151,7 +151,7 @@ func TestAgentKilled(t *testing.T) {
 	if k := c.Kills(t.Context(), 3); !strings.HasPrefix(k.Lost, "n2 no longer answers: ") || strings.Contains(k.Lost, "n3") {
 		t.Errorf("lost: %q", k.Lost)
 	}
-	c.Start(t.Context(), 3, "")
+	c.Begin(t.Context(), 3, "")
 	if k := c.Kills(t.Context(), 3); k.Lost != "" {
 		t.Errorf("an execution without the agent has lost %q", k.Lost)
 	}

@@ -139,7 +139,7 @@ func errorEnding(rank int, m *protocol.Error) Ending {
 
 // brokenEnding judges the end of a connection, which is a failure as long as the rank has work.
 func (s *Set) brokenEnding(i int, err error) Ending {
-	end := Ending{Outcome: catalogue.Error, Evidence: s.logTail(i), rank: i}
+	end := Ending{Outcome: catalogue.Error, Evidence: s.lastWords(i), rank: i}
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
 		end.Reason, end.echo = fmt.Sprintf("rank %d closed its connection", i), true
@@ -153,7 +153,7 @@ func (s *Set) brokenEnding(i int, err error) Ending {
 
 // exitEnding judges a process that has ended although nobody asked it to.
 func (s *Set) exitEnding(p *proc, state *os.ProcessState) Ending {
-	end := Ending{Outcome: catalogue.Error, Evidence: s.logTail(p.rank), rank: p.rank, exit: true}
+	end := Ending{Outcome: catalogue.Error, Evidence: s.lastWords(p.rank), rank: p.rank, exit: true}
 	when := "before its work was done"
 	if s.Ranks[p.rank].conn == nil {
 		when = "before it said hello"
@@ -175,10 +175,37 @@ func (s *Set) exitEnding(p *proc, state *os.ProcessState) Ending {
 // tailBytes is how much of a rank's log an error quotes.
 const tailBytes = 1200
 
-// logTail is the end of what a rank, or the launcher of all ranks, has written during this execution.
-func (s *Set) logTail(i int) string {
-	if p := s.Ranks[i].proc; p != nil {
-		return p.tail(tailBytes)
+// lastWords is the end of what a rank, or the launcher of all ranks, has written during this execution. Of one that has
+// written nothing it is where it stood when it last gave a sign of life: a program that ends by itself tells nobody why.
+func (s *Set) lastWords(i int) string {
+	r := s.Ranks[i]
+	if r.proc != nil {
+		if text := withoutHarness(r.proc.tail(8 * tailBytes)); text != "" {
+			return strings.ToValidUTF8(text[max(0, len(text)-tailBytes):], "?")
+		}
 	}
-	return ""
+	if r.where == "" {
+		return ""
+	}
+	return fmt.Sprintf("the last sign of life of rank %d came from %s", i, r.where)
+}
+
+// withoutHarness takes out of Python's report of a crash the frames below the hooks and the list of all extensions, which
+// would leave no room in the evidence for the model's own frames (docs.python.org, faulthandler).
+func withoutHarness(text string) string {
+	var kept []string
+	crash, below := false, false
+	for line := range strings.Lines(text) {
+		frame := strings.Contains(line, `  File "`)
+		crash = crash || strings.Contains(line, "Fatal Python error: ")
+		below = crash && (below || frame && strings.Contains(line, `cpbench_torch.py", line `))
+		switch {
+		case below && strings.Contains(line, "Extension modules: "):
+			crash, below = false, false
+		case below && (frame || strings.TrimSpace(line) == ""):
+		default:
+			kept = append(kept, line)
+		}
+	}
+	return strings.TrimSpace(strings.Join(kept, ""))
 }

@@ -93,6 +93,28 @@ func TestBrokenEnding(t *testing.T) {
 			t.Errorf("%v: %+v", err, got)
 		}
 	}
+	s.Ranks[0].sign(&protocol.Alive{Where: "hooks.py:41 run_step"})
+	if got := s.brokenEnding(0, io.EOF); got.Evidence != "the last sign of life of rank 0 came from hooks.py:41 run_step" {
+		t.Errorf("of a rank that has written nothing: %q", got.Evidence)
+	}
+}
+
+// Of a crash the evidence shows the model's frames, and what others have written before and after it.
+func TestWithoutHarness(t *testing.T) {
+	const crash = "loaded\nFatal Python error: Segmentation fault\n\nCurrent thread 0x1 (most recent call first):\n" +
+		"  File \"/a/ops.py\", line 3 in kernel\n  File \"/a/ho\"oks.py\", line 9 in run_step\n" +
+		"  File \"/a/cpbench_torch.py\", line 1269 in one\n  File \"<frozen runpy>\", line 88 in _run_code\n\nExtension modules: numpy, torch (total: 2)\n"
+	for text, want := range map[string]string{
+		"":              "",
+		"no crash\n":    "no crash",
+		crash:           "line 9 in run_step",
+		crash + "SIG\n": "line 9 in run_step\nSIG",
+		"Traceback:\n  File \"/a/cpbench_torch.py\", line 5, in main\nKeyError\n": "line 5, in main\nKeyError",
+	} {
+		if got := withoutHarness(text); !strings.HasSuffix(got, want) || want == "" && got != "" || strings.Contains(got, "Extension") || strings.Contains(got, "1269") {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
 }
 
 // Evidence of any length leads to a result that can be written.

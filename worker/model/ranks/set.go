@@ -101,7 +101,7 @@ func Launch(ctx context.Context, job worker.Job, nodes *node.Fleet, setting plan
 	rand.Read(secret) // crypto/rand never fails
 	s.token = hex.EncodeToString(secret)
 	job.Log.Info("launch", "what", title, "ranks", setting.Ranks, "command", strings.Join(setting.Command, " "))
-	nodes.Start(ctx, s.Nodes(), s.mark())
+	nodes.Begin(ctx, s.Nodes(), s.mark())
 	hosts := job.Hosts[:min(s.Nodes(), len(job.Hosts))]
 	var err error
 	if s.listen, s.connect, err = node.Listen(hosts); err != nil {

@@ -47,7 +47,7 @@ func TestWitness(t *testing.T) {
 			nodes := node.Open(node.Config{Self: node.Options{Root: root}, Log: log})
 			defer nodes.Close()
 			s := &Set{nodes: nodes, Ranks: []*Rank{{}}, Setting: plan.Setting{Resources: plan.Shape{Nodes: 1}}}
-			nodes.Start(t.Context(), 1, "")
+			nodes.Begin(t.Context(), 1, "")
 			if err := os.WriteFile(counter, []byte("oom_kill "+tt.kills+"\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
