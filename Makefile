@@ -6,11 +6,13 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 LINT    := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 STAT    := go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 FUZZ    := ./plan:FuzzLoad:30000 ./worker/result:FuzzDecode:80000 ./worker/model/protocol:FuzzDecode:150000 \
-           ./worker/evidence:FuzzClassify:2000 ./worker/gpu/source:FuzzRows:50000 ./worker/gpu/source:FuzzDecodeAnswer:50000
+           ./worker/evidence:FuzzClassify:2000 ./worker/gpu/source:FuzzRows:50000 ./worker/gpu/source:FuzzDecodeAnswer:50000 \
+           ./worker/llm/stream/sse:FuzzParse:80000 ./worker/llm/stream/chat:FuzzDecode:50000 ./worker/llm/account:FuzzJudge:50000 \
+           ./worker/llm/scrape:FuzzParse:30000 ./worker/llm/prompt:FuzzLines:20000
 TORCH   := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cpbench/torch
 export CGO_ENABLED ?= 0
 
-.PHONY: build demo test deps torch-test torch-latest torch-latest-test gpu-test race lint fuzz bench docs slurm-test clean
+.PHONY: build demo test deps torch-test torch-latest torch-latest-test llm-server llm-server-test gpu-test race lint fuzz bench docs slurm-test clean
 
 build: ## bin/cpbench, static, and its GPU helper where there is a C compiler
 	go build -trimpath -ldflags '-s -w -X main.built=$(VERSION)' -o bin/cpbench ./cmd/cpbench
@@ -26,8 +28,9 @@ deps: ## what the tests need beside Go; says what it does
 test: deps ## every test; says which suites are left out
 	go test -timeout 15m ./...
 
-slurm-test: deps ## the suites on a real Slurm alone
-	CPBENCH_TEST_REQUIRE=slurm go test -count=1 -run Slurm ./slurm/... ./cmd/...
+slurm-test: ## the suites on a real Slurm alone, with its accounting
+	bash slurm/slurmtest/install.sh accounting
+	CPBENCH_TEST_REQUIRE=slurm,accounting go test -count=1 -timeout 20m -run Slurm ./slurm/... ./cmd/...
 
 torch-test: ## the suites on a real PyTorch, that of Debian
 	bash slurm/slurmtest/install.sh torch
@@ -41,6 +44,12 @@ $(TORCH)/bin/torchrun:
 torch-latest-test: torch-latest ## real torchrun processes, on one node and on two of a real Slurm
 	CPBENCH_TEST_REQUIRE=slurm,torch,torchrun CPBENCH_TEST_PYTHON=$(TORCH)/bin/python CPBENCH_TEST_TORCHRUN=$(TORCH)/bin/python \
 	  go test -count=1 -timeout 20m -run 'Torchrun|TorchPairformer$$|TorchEndings' ./worker/model ./cmd/cpbench
+
+llm-server: ## a real vLLM for the CPU, with a tiny model, in the cache folder; several GB
+	bash worker/llm/llmtest/server/install.sh
+
+llm-server-test: llm-server ## a sweep on it
+	CPBENCH_TEST_REQUIRE=llm go test -count=1 -timeout 20m -run '^TestLLMServer$$' ./cmd/cpbench
 
 gpu-test: build ## the shipped model on this machine's GPUs; python3 needs a torch that sees them
 	CPBENCH_TEST_GPU=1 go test -count=1 -timeout 10m -v -run '^TestGPU$$' ./cmd/cpbench

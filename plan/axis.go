@@ -10,8 +10,8 @@ import (
 	"cpbench/plan/expr"
 )
 
-// axesOf lists the axes of a spec in the order in which they stand: matrix, zip, and the axis of the search if it
-// stands nowhere else. Each has one kind for the whole sweep, the narrowest that holds all of its values.
+// axesOf lists the axes of a spec in the order in which they stand: matrix, zip, those in the workload, and that of the
+// case points if it stands nowhere else. Each has one kind for the whole sweep, the narrowest that holds all of its values.
 func axesOf(s *Spec) []Axis {
 	var axes []Axis
 	for _, a := range s.Matrix {
@@ -22,8 +22,11 @@ func axesOf(s *Spec) []Axis {
 			axes = append(axes, Axis{Name: a.Name, Values: a.Values})
 		}
 	}
-	if f := s.Workload.MaxFit; f != nil && f.Axis != "" && !slices.ContainsFunc(axes, func(a Axis) bool { return a.Name == f.Axis }) {
-		axes = append(axes, Axis{Name: f.Axis, Kind: expr.Int})
+	for _, a := range s.ownAxes() {
+		axes = append(axes, Axis{Name: a.Name, Values: a.Values})
+	}
+	if name, _ := s.caseAxis(); name != "" && !slices.ContainsFunc(axes, func(a Axis) bool { return a.Name == name }) {
+		axes = append(axes, Axis{Name: name, Kind: expr.Int})
 	}
 	for i := range axes {
 		values := slices.Clone(axes[i].Values)
@@ -102,8 +105,14 @@ func (s *Spec) checkAxes(ps *problems) {
 	if f := s.Workload.MaxFit; f != nil && f.Axis != "" && names.at[f.Axis] == "" {
 		names.define(f.Axis, "workload.max_fit.axis")
 	}
+	for _, a := range s.ownAxes() {
+		names.axis(a, "workload."+a.Name)
+	}
 	for _, d := range s.Derive {
 		names.define(d.Name, "derive."+d.Name)
+	}
+	if s.Workload.Kind == "llm" {
+		s.checkLLMAxes(ps, names.at)
 	}
 	s.checkIncludes(ps)
 }

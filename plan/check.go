@@ -35,9 +35,9 @@ func (s *Spec) check(ps *problems, names bool) {
 
 // checkRules applies what the struct tags say: required, enum, minimum, maximum.
 func checkRules(ps *problems, v reflect.Value, path string) {
-	for i := range v.NumField() {
-		if name := v.Type().Field(i).Tag.Get("yaml"); name != "" {
-			checkField(ps, v.Field(i), rulesOf(v.Type().Field(i)), join(path, name))
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		if name := f.Tag.Get("yaml"); name != "" {
+			checkField(ps, v.FieldByIndex(f.Index), rulesOf(f), join(path, name))
 		}
 	}
 }
@@ -98,7 +98,7 @@ var example = map[string]string{
 	"version":               "write `version: 1`",
 	"name":                  "write `name: my-sweep`",
 	"workload":              "write `workload: {kind: model, mode: inference, command: [...]}`",
-	"workload.kind":         "write `kind: model` or `kind: command`",
+	"workload.kind":         "write `kind: model`, `kind: command` or `kind: llm`",
 	"workload.mode":         "write `mode: inference` or `mode: training`; they measure different things",
 	"workload.command":      "write `command: [python3, my_model.py]`",
 	"workload.max_fit.axis": "write `axis: tokens`",

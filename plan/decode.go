@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"gopkg.in/yaml.v3"
 )
@@ -89,6 +90,7 @@ type decoder struct {
 	nodes   int
 	broken  bool // a mistake left the names incomplete: what uses them would be blamed for nothing
 	foreign bool // the workload is of a kind whose keys are not known
+	once    sync.Once
 }
 
 func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
@@ -139,10 +141,13 @@ type nodeDecoder interface {
 
 func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
 	fields, names := structFields(v.Type())
+	if w, ok := v.Addr().Interface().(*Workload); ok && kindIn(n) == "llm" {
+		setDefaults(reflect.ValueOf(&w.LLM).Elem()) // those of other kinds have none of its keys
+	}
 	d.pairs(n, path, func(key, val *yaml.Node, at string) {
 		if i, ok := fields[key.Value]; ok {
 			before := d.count()
-			d.decode(val, v.Field(i), at)
+			d.decode(val, v.FieldByIndex(i), at)
 			d.bad[at] = d.count() > before
 			d.broken = d.broken || path == "" && d.bad[at] && slices.Contains(namers, at)
 			return
@@ -165,7 +170,7 @@ func (d *decoder) pairs(n *yaml.Node, path string, f func(key, val *yaml.Node, a
 		d.add(Pos{n.Line, n.Column}, "", "%sa mapping of keys is needed, not %s", label(path), kindName(n))
 		return
 	}
-	if path == "workload" && d.unbuiltKind(n) {
+	if path == "workload" && d.unknownKind(n) {
 		return
 	}
 	seen := map[string]bool{}
@@ -187,25 +192,6 @@ func (d *decoder) pairs(n *yaml.Node, path string, f func(key, val *yaml.Node, a
 
 // namers are the keys that give names to expressions.
 var namers = []string{"matrix", "zip", "include", "derive"}
-
-// unbuiltKind refuses a workload of a kind that this version does not run, and leaves its other keys alone.
-func (d *decoder) unbuiltKind(n *yaml.Node) bool {
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, val := n.Content[i], n.Content[i+1]
-		if key.Value != "kind" || val.Value == "model" || val.Value == "command" {
-			continue
-		}
-		hint := "this version runs `kind: model` and `kind: command`"
-		if val.Value == "llm" {
-			d.add(Pos{val.Line, val.Column}, hint, "workload.kind: %q is not built yet", val.Value)
-		} else {
-			d.add(Pos{val.Line, val.Column}, hint, "workload.kind: unknown kind %q", val.Value)
-		}
-		d.foreign = true
-		return true
-	}
-	return false
-}
 
 func (d *decoder) sequence(n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind != yaml.SequenceNode {

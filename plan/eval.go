@@ -30,6 +30,7 @@ type evaluator struct {
 	topology template
 	mem      template
 	hint     *expr.Program // nil: none
+	llm      compiledLLM
 	columns  []*expr.Program
 }
 
@@ -61,6 +62,9 @@ func compile(s *Spec, axes []Axis, ps *problems) *evaluator {
 		e.exclude = append(e.exclude, p)
 	}
 	e.compileWorkload(s, c)
+	if s.Workload.Kind == "llm" {
+		e.compileLLM(s, c)
+	}
 	e.compileResources(s, c)
 	if f := s.Workload.MaxFit; f != nil && f.Hint != "" {
 		e.hint = c.expr(f.Hint, hintPath)

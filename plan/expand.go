@@ -14,7 +14,9 @@ type expanded struct {
 	Point
 	shape   Shape
 	seconds int64
-	hint    int64 // of a search
+	hint    int64  // of a search
+	server  string // of `kind: llm`: Target.Key of the server
+	model   string // of `kind: llm`: its name there
 }
 
 // expander turns the axes into points and tells the mistakes that show only at a point.
@@ -22,7 +24,8 @@ type expander struct {
 	spec     *Spec
 	eval     *evaluator
 	where    func(values map[string]any) (bool, error) // of `plan --where`; nil selects all
-	searched int                                       // index of the searched axis, or -1
+	searched int                                       // index of the axis of the case points, or -1
+	word     string                                    // that stands for its value in a case point
 	tainted  map[string]bool                           // the searched axis and the derived names that depend on it
 	order    []int
 	seen     map[string]bool
@@ -34,14 +37,14 @@ type expander struct {
 }
 
 // expand lists the points of a sweep in the order of the spec: matrix and zip with the last axis fastest, then the
-// included points, then one case point for each combination of the axes beside the searched one.
+// included points, then one case point for each combination of the axes beside that of the case points.
 func expand(s *Spec, e *evaluator, where func(map[string]any) (bool, error), ps *problems) []expanded {
 	x := &expander{
 		spec: s, eval: e, where: where, searched: -1, order: byName(e.axes), ps: ps,
 		seen: map[string]bool{}, inGroup: map[string][]string{}, failed: map[string]bool{},
 	}
-	if f := s.Workload.MaxFit; f != nil {
-		x.searched = slices.IndexFunc(e.axes, func(a Axis) bool { return a.Name == f.Axis })
+	if name, word := s.caseAxis(); name != "" {
+		x.searched, x.word = slices.IndexFunc(e.axes, func(a Axis) bool { return a.Name == name }), word
 	}
 	x.tainted = e.dependents(s.searchedAxis())
 	x.product()
@@ -77,7 +80,7 @@ func (x *expander) product() {
 		for i, d := range dims {
 			for _, axis := range d.axes {
 				if d.empty {
-					values[axis] = CaseMaxFit
+					values[axis] = x.word
 					continue
 				}
 				values[axis] = x.eval.axes[axis].Values[digits[i]]
@@ -116,6 +119,10 @@ func (x *expander) dims() []dim {
 		}
 		dims = append(dims, d)
 	}
+	for range x.spec.ownAxes() {
+		dims = append(dims, dim{axes: []int{next}, n: len(x.eval.axes[next].Values)})
+		next++
+	}
 	if next < len(x.eval.axes) {
 		dims = append(dims, dim{axes: []int{next}, n: 1, empty: true})
 	}
@@ -125,9 +132,9 @@ func (x *expander) dims() []dim {
 // add checks one combination and keeps it unless a rule removes it. included is its path if the user named it.
 func (x *expander) add(values []string, included string) {
 	pt := Point{Values: values}
-	onlyCase := x.searched >= 0 && values[x.searched] == CaseMaxFit
+	onlyCase := x.searched >= 0 && values[x.searched] == x.word
 	if onlyCase {
-		pt.Case = CaseMaxFit
+		pt.Case = x.word
 	}
 	vals, bad := x.eval.evaluate(pt, x.spec.searchedAxis(), x.spec.searchFrom())
 	if bad != nil {
@@ -181,20 +188,23 @@ func (x *expander) excluded(vals map[string]any, pt Point, onlyCase bool) bool {
 
 func (x *expander) keep(pt Point, vals map[string]any) {
 	st, bad := x.eval.setting(x.spec, vals)
+	if bad == nil && x.spec.Workload.Kind == "llm" {
+		bad = x.spec.Workload.together(x.eval.group(&x.spec.Workload.LLM, pt))
+	}
 	if bad != nil {
 		x.tell(bad, pt)
 		return
 	}
 	x.seen[pt.ID] = true
-	x.points = append(x.points, expanded{pt, st.Resources, st.Seconds, 0})
+	x.points = append(x.points, expanded{Point: pt, shape: st.Resources, seconds: st.Seconds, server: x.eval.targetKey(vals), model: x.eval.llm.model.fill(vals)})
 }
 
 // cases adds the case points.
 func (x *expander) cases() {
 	for _, key := range x.groups {
 		values := slices.Clone(x.inGroup[key])
-		values[x.searched] = CaseMaxFit
-		pt := Point{ID: id(x.eval.axes, x.order, values), Values: values, Case: CaseMaxFit}
+		values[x.searched] = x.word
+		pt := Point{ID: id(x.eval.axes, x.order, values), Values: values, Case: x.word}
 		vals, bad := x.eval.evaluate(pt, x.spec.searchedAxis(), x.spec.searchFrom())
 		if bad != nil {
 			x.tell(bad, pt)
@@ -232,16 +242,15 @@ func (x *expander) describe(pt Point) string {
 	return strings.Join(parts, ",")
 }
 
-func (s *Spec) searchedAxis() string {
-	if s.Workload.MaxFit == nil {
-		return ""
-	}
-	return s.Workload.MaxFit.Axis
-}
+func (s *Spec) searchedAxis() string { axis, _ := s.caseAxis(); return axis }
 
+// searchFrom is the value of the axis of the case points with which they are looked at before they run.
 func (s *Spec) searchFrom() int64 {
-	if s.Workload.MaxFit == nil {
-		return 0
+	switch w := &s.Workload; {
+	case w.MaxFit != nil:
+		return w.MaxFit.From
+	case w.Mixed != nil:
+		return mixedStreams
 	}
-	return s.Workload.MaxFit.From
+	return 0
 }

@@ -17,16 +17,17 @@ import (
 var unbuilt = map[string]string{
 	"reference":               "rows are not yet compared with reference values",
 	"workload.metrics.better": "figures are not yet compared",
-	"workload.server":         "it belongs to `kind: llm`, which is not built yet",
-	"workload.starts":         "it belongs to `kind: llm`, which is not built yet",
+	"workload.telemetry":      "other hosts are not yet read over SSH",
+	"workload.extra_metrics":  "it belongs to telemetry, which is not built yet",
+	"workload.goodput":        "requests are not yet judged by limits of your own",
 }
 
-// structFields maps the YAML names of a struct to its fields, and lists them in order.
-func structFields(t reflect.Type) (map[string]int, []string) {
-	fields, names := map[string]int{}, []string{}
-	for i := range t.NumField() {
-		if name := t.Field(i).Tag.Get("yaml"); name != "" {
-			fields[name] = i
+// structFields maps the YAML names of a struct to its fields, those of embedded structs as well, and lists them in order.
+func structFields(t reflect.Type) (map[string][]int, []string) {
+	fields, names := map[string][]int{}, []string{}
+	for _, f := range reflect.VisibleFields(t) {
+		if name := f.Tag.Get("yaml"); name != "" {
+			fields[name] = f.Index
 			names = append(names, name)
 		}
 	}
@@ -133,7 +134,10 @@ func (m *ExprMap) decodeNode(d *decoder, n *yaml.Node, path string) {
 }
 
 // never names the durations that may be 0, which means that what they wait for does not happen.
-var never = map[string]bool{"workload.heartbeat": true}
+var never = map[string]bool{
+	"workload.heartbeat": true, "workload.metrics_settle": true, "workload.mixed.delay": true, "workload.timeouts.connect": true,
+	"workload.timeouts.first_byte": true, "workload.timeouts.idle": true, "workload.timeouts.total": true,
+}
 
 func (v *Duration) decodeNode(d *decoder, n *yaml.Node, path string) {
 	text, ok := d.scalar(n, path)
@@ -157,6 +161,10 @@ func (v Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(v)
 
 // UnmarshalText reads what MarshalText wrote.
 func (v *Duration) UnmarshalText(b []byte) error {
+	if string(b) == "0s" { // one that has no meaning for the kind, or that may be 0
+		*v = 0
+		return nil
+	}
 	d, err := ParseDuration(string(b))
 	*v = Duration(d)
 	return err

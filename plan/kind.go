@@ -1,11 +1,42 @@
 package plan
 
 import (
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"cpbench/plan/expr"
+
+	"gopkg.in/yaml.v3"
 )
+
+// kinds are the kinds of workloads.
+var kinds = []string{"model", "command", "llm"}
+
+// unknownKind refuses a workload of a kind that does not exist, and leaves its other keys alone.
+func (d *decoder) unknownKind(n *yaml.Node) bool {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, val := n.Content[i], n.Content[i+1]
+		if key.Value != "kind" || slices.Contains(kinds, val.Value) {
+			continue
+		}
+		d.add(Pos{val.Line, val.Column}, "this version runs `kind: model`, `kind: command` and `kind: llm`", "workload.kind: unknown kind %q", val.Value)
+		d.foreign = true
+		return true
+	}
+	return false
+}
+
+// kindIn is the kind that a workload names; empty if it names none.
+func kindIn(n *yaml.Node) string {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == "kind" {
+			return n.Content[i+1].Value
+		}
+	}
+	return ""
+}
 
 // checkKind finds what is wrong for the kind of the workload: what one kind needs and the other does not take.
 func (s *Spec) checkKind(ps *problems) {
@@ -15,6 +46,28 @@ func (s *Spec) checkKind(ps *problems) {
 		s.checkModel(ps)
 	case "command":
 		s.checkCommand(ps)
+	case "llm":
+		s.checkLLM(ps)
+		return
+	}
+	s.checkNotLLM(ps)
+	const at = "workload.command"
+	switch _, given := ps.pos[at]; {
+	case len(w.Command) > 0 || ps.bad[at]: // what is bad is told already
+	case given:
+		ps.at(at, example[at], "%s is empty", at)
+	default:
+		ps.at(at, example[at], "%s is missing", at)
+	}
+}
+
+// checkNotLLM refuses the keys of `kind: llm` in a workload of another kind.
+func (s *Spec) checkNotLLM(ps *problems) {
+	_, names := structFields(reflect.TypeFor[LLM]())
+	for _, name := range names {
+		if _, given := ps.pos["workload."+name]; given {
+			ps.at("workload."+name, "write `kind: llm`, or remove it", "workload.%s belongs to `kind: llm`", name)
+		}
 	}
 }
 
@@ -79,8 +132,15 @@ func checkRegex(ps *problems, path, text string, group bool) {
 	}
 }
 
-// kindDefaults fills what the user left open and where a command differs from a model.
+// kindDefaults fills what the user left open and where the kinds differ.
 func (s *Spec) kindDefaults() {
+	if s.Workload.Kind == "llm" {
+		w := &s.Workload
+		w.Warmup, w.Iterations, w.Timeout, w.Heartbeat, w.Launcher = 0, 0, 0, 0, "none"
+		if _, ok := s.pos["slurm.parallel"]; !ok && w.Server.URL != "" {
+			s.Slurm.Parallel = 1 // requests of two tasks would disturb each other
+		}
+	}
 	if s.Workload.Kind != "command" {
 		return
 	}

@@ -158,6 +158,8 @@ func TestParseDuration(t *testing.T) {
 func FuzzLoad(f *testing.F) {
 	f.Add(fullSpec)
 	f.Add(small)
+	f.Add(byURL)
+	f.Add(byCommand)
 	files, err := filepath.Glob("testdata/bad/*.yaml")
 	if err != nil || len(files) == 0 {
 		f.Fatal("the corpus is empty")

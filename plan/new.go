@@ -74,6 +74,10 @@ func New(s *Spec, opt Options) (*Plan, Summary, error) {
 		Spec: s, Axes: axes, Files: opt.Files, Select: Select{Where: opt.Where, Extends: opt.Extends},
 	}
 	p.Arrays, sum.Grouping = group(s, tasks, limit)
+	if n := len(p.Arrays); n > 1 && s.Workload.Server.URL != "" {
+		return nil, sum, s.Mistake("workload.server.url", fmt.Sprintf("tasks that share a server need one array, and these make %d", n),
+			"write order: as-written, which needs fewer tasks, or split the sweep")
+	}
 	for _, a := range p.Arrays {
 		for _, t := range a.Tasks {
 			sum.Pairs += len(t.Pairs)
@@ -81,7 +85,7 @@ func New(s *Spec, opt Options) (*Plan, Summary, error) {
 	}
 	p.Digest = p.digest()
 	p.Key, p.CaseKey = p.keys(eval)
-	sum.Warnings = s.doubts(tasks)
+	sum.Warnings = append(s.doubts(tasks), sameVariant(axes, points)...)
 	return p, sum, nil
 }
 
@@ -171,7 +175,8 @@ func (p *Plan) keys(e *evaluator) (key, caseKey string) {
 	w := p.Spec.Workload
 	w.Workdir, w.Heartbeat = "", 0 // how soon a hang is noticed changes no number
 	search := w.MaxFit.withoutHint()
-	w.MaxFit = nil
+	mixed := w.Mixed
+	w.MaxFit, w.LLM = nil, w.measured()
 	used := map[string]bool{}
 	use := func(names []string) {
 		for _, n := range names {
@@ -190,6 +195,9 @@ func (p *Plan) keys(e *evaluator) (key, caseKey string) {
 	for _, t := range e.env {
 		use(t.names())
 	}
+	for _, t := range e.llm.templates() {
+		use(t.names())
+	}
 	var derive ExprMap // those that the workload depends on, found from the last to the first
 	for _, d := range slices.Backward(e.derive) {
 		if used[d.name] {
@@ -198,6 +206,9 @@ func (p *Plan) keys(e *evaluator) (key, caseKey string) {
 		}
 	}
 	base := []any{w, p.Spec.Setup, p.Spec.Env, p.Spec.Container, p.Files, derive}
+	if mixed != nil {
+		return hash(base), hash(append(base, mixed))
+	}
 	return hash(base), hash(append(base, search))
 }
 
@@ -240,7 +251,7 @@ func (s *Spec) doubts(tasks []work) []string {
 	if doubt := s.containerDoubt(); doubt != "" {
 		out = append(out, doubt)
 	}
-	if s.Workload.Iterations < 6 {
+	if s.Workload.Kind != "llm" && s.Workload.Iterations < 6 {
 		out = append(out, fmt.Sprintf("workload.iterations is %d: an interval within the process needs 6", s.Workload.Iterations))
 	}
 	return out

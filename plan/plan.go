@@ -83,11 +83,12 @@ type Point struct {
 	Case   string   `json:"case,omitempty"`
 }
 
-// Pair is one execution: a point and a repeat, from 1.
+// Pair is one execution: a point and a repeat, from 1; of `kind: llm` one group of requests.
 type Pair struct {
 	Point
-	Repeat int   `json:"repeat"`
-	Hint   int64 `json:"hint,omitempty"` // of a search: the size to look at first; 0: none
+	Repeat int   `json:"repeat"`          // unique over all starts, see StartStride
+	Start  int   `json:"start,omitempty"` // of a server that is started by the run, from 1; 0: there is none
+	Hint   int64 `json:"hint,omitempty"`  // of a search: the size to look at first; 0: none
 }
 
 // Task is what one array element runs, in order, inside one allocation.

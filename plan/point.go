@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"math"
 	"path"
 	"slices"
@@ -14,14 +15,15 @@ import (
 type Setting struct {
 	Params    []Param
 	Values    map[string]any // axes and derived names, for further expressions
-	Command   []string
-	Artifact  string // of a command: pattern of the file that has to exist afterwards
+	Command   []string       // of `kind: llm` that of the server, with {port} left as it is
+	Artifact  string         // of a command: pattern of the file that has to exist afterwards
 	Env       map[string]string
 	Ranks     int
 	Topology  string
 	Point     map[string]any // what the program is told: tokens, atoms, msa, data and the user's names
 	Resources Shape          // as asked by this point, before exclusive nodes are filled up
 	Seconds   int64          // time bound of a task with this point
+	Serving   *Serving       // of `kind: llm`; nil otherwise
 }
 
 // id is the stable name of a point: a hash over its parameters, sorted by name, so that neither the order of the
@@ -89,6 +91,10 @@ func (e *evalError) Error() string { return e.path + ": " + e.err.Error() }
 // setting evaluates everything else of a point.
 func (e *evaluator) setting(s *Spec, values map[string]any) (Setting, *evalError) {
 	st := Setting{Values: values, Topology: e.topology.fill(values), Point: make(map[string]any, len(e.point)), Seconds: e.seconds}
+	if s.Workload.Kind == "llm" {
+		bad := e.request(&st, s, values)
+		return st, bad
+	}
 	if st.Topology != "" && !slices.Contains(topologies, st.Topology) {
 		return st, &evalError{"workload.topology", fmt.Errorf("gives %q, but a mesh is 1d or 2d", st.Topology)}
 	}
@@ -110,52 +116,8 @@ func (e *evaluator) setting(s *Spec, values map[string]any) (Setting, *evalError
 		}
 		st.Point[x.name] = v
 	}
-	if bad := e.shape(&st, s, values); bad != nil {
-		return st, bad
-	}
-	if e.time != nil {
-		v, err := e.time.Eval(values)
-		if err == nil {
-			st.Seconds, err = seconds(v)
-		}
-		if err != nil {
-			return st, &evalError{"resources.time", err}
-		}
-	}
-	return st, nil
-}
-
-// shape evaluates what a point asks of its nodes.
-func (e *evaluator) shape(st *Setting, s *Spec, values map[string]any) *evalError {
-	st.Resources = Shape{GPUType: e.gpuType.fill(values), Mem: e.mem.fill(values), Exclusive: s.Resources.Exclusive}
-	for _, r := range []struct {
-		path  string
-		into  *int
-		least int64
-		eval  func(map[string]any) (int64, error)
-	}{
-		{"resources.nodes", &st.Resources.Nodes, 1, e.nodes.EvalInt},
-		{"resources.gpus_per_node", &st.Resources.GPUsPerNode, 0, e.gpus.EvalInt},
-		{"resources.cpus_per_task", &st.Resources.CPUsPerTask, 1, e.cpus.EvalInt},
-	} {
-		n, err := r.eval(values)
-		if err == nil && (n < r.least || n > 1_000_000) {
-			err = fmt.Errorf("gives %d, but at least %d is needed", n, r.least)
-		}
-		if err != nil {
-			return &evalError{r.path, err}
-		}
-		*r.into = int(n)
-	}
-	switch {
-	case s.Workload.Launcher == "fork" && st.Resources.Nodes > 1:
-		return &evalError{"resources.nodes", fmt.Errorf("gives %d, but `launcher: fork` starts all ranks on one node; use torchrun or srun", st.Resources.Nodes)}
-	case st.Ranks%st.Resources.Nodes != 0:
-		return &evalError{"workload.ranks", fmt.Errorf("gives %d, which %d nodes cannot share equally", st.Ranks, st.Resources.Nodes)}
-	case s.Site.GPUsPerNode > 0 && st.Resources.GPUsPerNode > s.Site.GPUsPerNode:
-		return &evalError{"resources.gpus_per_node", fmt.Errorf("gives %d, but a node of the site has %d", st.Resources.GPUsPerNode, s.Site.GPUsPerNode)}
-	}
-	return nil
+	bad := e.request(&st, s, values)
+	return st, bad
 }
 
 // checkRanks says why a mesh cannot have so many ranks. A 2-D mesh is sqrt(P) x sqrt(P).
@@ -184,15 +146,6 @@ func wholeSize(name string, v any) (any, error) {
 	return nil, fmt.Errorf("%s is %v here, but a whole number above 0 is needed", name, v)
 }
 
-func seconds(v any) (int64, error) {
-	text, ok := v.(string)
-	if !ok {
-		text = format(v) + "s"
-	}
-	d, err := ParseDuration(text)
-	return int64(math.Ceil(d.Seconds())), err
-}
-
 // Bind tells the plan where its run folder and its cpbench binary lie, for {run} and {cpbench} in commands.
 func (p *Plan) Bind(run, binary string) { p.bound = map[string]any{"run": run, "cpbench": binary} }
 
@@ -215,9 +168,9 @@ func (p *Plan) At(pt Point, n int64) (Setting, error) {
 	if len(pt.Values) != len(p.Axes) {
 		return Setting{}, fmt.Errorf("point %s has %d values for %d axes", pt.ID, len(pt.Values), len(p.Axes))
 	}
-	searched := ""
-	if f := p.Spec.Workload.MaxFit; f != nil {
-		searched = f.Axis
+	searched, word := p.Spec.caseAxis()
+	if word == CaseMixed {
+		n = mixedStreams
 	}
 	values, bad := e.evaluate(pt, searched, n)
 	if bad != nil {
@@ -244,6 +197,12 @@ func (p *Plan) At(pt Point, n int64) (Setting, error) {
 		st.Command = append(st.Command, p.frozen(t.fill(texts)))
 	}
 	st.Artifact = e.artifact.fill(texts)
+	for _, t := range e.llm.command { // for people, with the port as it stands in the spec
+		st.Command = append(st.Command, p.frozen(t.fill(texts)))
+	}
+	if p.Spec.Workload.Kind == "llm" {
+		st.Serving = e.serving(p, pt, maps.Clone(texts))
+	}
 	st.Env = make(map[string]string, len(e.env))
 	for name, t := range e.env {
 		st.Env[name] = t.fill(texts)

@@ -18,6 +18,7 @@ const (
 	specPage     = "../docs/spec.md"
 	pageTemplate = "testdata/schema/spec.md.tmpl"
 	commandFile  = "testdata/schema/command.yaml"
+	llmFile      = "testdata/schema/llm.yaml"
 )
 
 // TestFullExample: the example of docs/spec.md names every key.
@@ -31,7 +32,11 @@ func TestFullExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text = append(text, command...)
+	llm, err := os.ReadFile(llmFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = slices.Concat(text, command, llm)
 	for _, s := range docSections {
 		_, names := structFields(s.typ)
 		for _, name := range names {
@@ -52,6 +57,11 @@ var docSections = []struct {
 	{"`workload`", reflect.TypeFor[Workload]()},
 	{"Each of `workload.metrics`", reflect.TypeFor[Figure]()},
 	{"`workload.max_fit`", reflect.TypeFor[MaxFit]()},
+	{"`workload` of `kind: llm`", reflect.TypeFor[LLM]()},
+	{"`workload.server`", reflect.TypeFor[Server]()},
+	{"`workload.mixed`", reflect.TypeFor[Mixed]()},
+	{"`workload.data_files`", reflect.TypeFor[DataFiles]()},
+	{"`workload.timeouts`", reflect.TypeFor[Timeouts]()},
 	{"`resources`", reflect.TypeFor[Resources]()},
 	{"`slurm`", reflect.TypeFor[Slurm]()},
 	{"`site`", reflect.TypeFor[Site]()},
@@ -73,6 +83,10 @@ func TestDocsSpec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	llm, err := os.ReadFile(llmFile)
+	if err != nil {
+		t.Fatal(err)
+	}
 	type section struct {
 		Title string
 		Keys  []key
@@ -82,10 +96,11 @@ func TestDocsSpec(t *testing.T) {
 	data := struct {
 		Full      string
 		Command   string
+		LLM       string
 		Sections  []section
 		Functions []function
 		Unbuilt   []without
-	}{Full: string(full), Command: string(command)}
+	}{Full: string(full), Command: string(command), LLM: string(llm)}
 	comments := specReflector(t).CommentMap
 	for _, s := range docSections {
 		sec := section{Title: s.title}
@@ -94,7 +109,7 @@ func TestDocsSpec(t *testing.T) {
 			if name := f.Tag.Get("yaml"); name != "" {
 				r := rulesOf(f)
 				help := strings.ReplaceAll(comments["cpbench/plan."+s.typ.Name()+"."+f.Name], "|", `\|`)
-				sec.Keys = append(sec.Keys, key{name, form(f.Type, r, help), defaultText(f.Type, r), help})
+				sec.Keys = append(sec.Keys, key{name, form(f.Type, r, help), defaultText(f, r), help})
 			}
 		}
 		data.Sections = append(data.Sections, sec)
@@ -151,6 +166,12 @@ func form(typ reflect.Type, r rules, help string) string {
 		return "list of (name: value)"
 	case reflect.TypeFor[ExprMap]():
 		return "name: expression"
+	case reflect.TypeFor[Values]():
+		return "value or list of values"
+	case reflect.TypeFor[Arguments]():
+		return "name: value"
+	case reflect.TypeFor[*bool](), reflect.TypeFor[*int]():
+		return form(typ.Elem(), r, help)
 	case reflect.TypeFor[map[string]string]():
 		return "name: text"
 	case reflect.TypeFor[[]string]():
@@ -175,15 +196,16 @@ func form(typ reflect.Type, r rules, help string) string {
 	return "mapping"
 }
 
-func defaultText(typ reflect.Type, r rules) string {
+func defaultText(f reflect.StructField, r rules) string {
+	typ := f.Type
 	switch {
-	case r.required:
+	case r.required, typ == reflect.TypeFor[Values](), f.Name == "MaxTokens", typ == reflect.TypeFor[Server]():
 		return "**required**"
 	case r.def != "":
 		return "`" + r.def + "`"
 	case typ.Kind() == reflect.Bool:
 		return "`false`"
-	case typ.Kind() == reflect.Int:
+	case typ.Kind() == reflect.Int && (r.min == nil || *r.min <= 0):
 		return "`0`"
 	}
 	return ""

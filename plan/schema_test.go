@@ -41,6 +41,8 @@ const (
 var schemaForms = map[reflect.Type]string{
 	reflect.TypeFor[Duration](): durationForm, reflect.TypeFor[Percent](): percentForm, reflect.TypeFor[AutoInt](): autoForm,
 	reflect.TypeFor[AxisMap](): axesForm, reflect.TypeFor[ParamMap](): valuesForm, reflect.TypeFor[ExprMap](): valuesForm,
+	reflect.TypeFor[Values]():            `{"anyOf": [` + textForm + `, {"type": "array", "minItems": 1, "items": ` + textForm + `}]}`,
+	reflect.TypeFor[Arguments]():         `{"type": "object"}`,
 	reflect.TypeFor[map[string]string](): `{"type": "object", "additionalProperties": ` + textForm + `}`,
 }
 
@@ -205,10 +207,12 @@ func TestSchemaAccepts(t *testing.T) {
 	t.Parallel()
 	s := compiled(t)
 	files, err := filepath.Glob("../configs/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no sample sweeps: %v", err)
+	below, errBelow := filepath.Glob("../configs/*/*.yaml")
+	if err != nil || errBelow != nil || len(files) == 0 || len(below) == 0 {
+		t.Fatalf("no sample sweeps: %v, %v", err, errBelow)
 	}
-	for _, file := range append(files, "../templates/starter-model.yaml", fullFile, commandFile) {
+	files = append(files, below...)
+	for _, file := range append(files, "../templates/starter-model.yaml", fullFile, commandFile, llmFile) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -249,7 +253,7 @@ func TestSchemaRefuses(t *testing.T) {
 		{"repeats", "repeats: 1 ", "repeats: many "},
 		{"no repeats", "repeats: 1 ", "repeats: 0 "},
 		{"order", "order: blocks ", "order: random "},
-		{"kind", "kind: model ", "kind: llm "},
+		{"kind", "kind: model ", "kind: lmm "},
 		{"mode", "mode: inference ", "mode: both "},
 		{"command is a line", `command: [python3, my_rank.py, "--data={dataset}"]`, "command: python3 my_rank.py"},
 		{"point is a list", "point: {tokens: tokens, atoms", "point: [tokens]\n  other: {atoms"},

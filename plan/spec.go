@@ -64,18 +64,19 @@ type Exclude struct {
 // Workload is what a task does.
 type Workload struct {
 	// Kind of workload: `model` is ranks that speak the protocol of docs/protocol.md; `command` is any program, run
-	// once for each iteration.
-	Kind string `yaml:"kind" json:"kind" jsonschema:"required,enum=model,enum=command"`
+	// once for each iteration; `llm` is requests to an LLM server, and has the keys of a table of its own.
+	Kind string `yaml:"kind" json:"kind" jsonschema:"required,enum=model,enum=command,enum=llm"`
 	// Mode is `inference` (forward) or `training` (forward, backward and optimizer step). A model has to say which.
 	Mode string `yaml:"mode" json:"mode,omitempty" jsonschema:"enum=inference,enum=training"`
 	// Command of one rank, or of the program: a list of arguments. `{name}` stands for a value of the point, `{cpbench}` for the
-	// cpbench binary of the run and `{run}` for the run folder; `{{` and `}}` are literal braces.
-	Command []string `yaml:"command" json:"command" jsonschema:"required,minItems=1"`
+	// cpbench binary of the run and `{run}` for the run folder; `{{` and `}}` are literal braces. Required of a model and
+	// of a command.
+	Command []string `yaml:"command" json:"command" jsonschema:"minItems=1"`
 	// Files are copied into the run, put on PYTHONPATH, and hashed into every result. Relative to the spec. An argument
 	// of the command that names one of them becomes the copy.
 	Files []string `yaml:"files" json:"files,omitempty"`
-	// Workdir is the folder in which the program runs. Default: the spec's folder for a model, and a fresh folder for
-	// each run of a command.
+	// Workdir is the folder in which the program runs. Default: the spec's folder for a model and for a server, and a
+	// fresh folder for each run of a command.
 	Workdir string `yaml:"workdir" json:"workdir,omitempty"`
 	// Launcher starts the ranks: `fork` is the worker itself, all on one node; `torchrun` is one torchrun on each node;
 	// `srun` is one task of a job step for each rank; `none` runs the command once, which starts the ranks by itself.
@@ -115,6 +116,8 @@ type Workload struct {
 	OOMPatterns []string `yaml:"oom_patterns" json:"oom_patterns,omitempty"`
 	// MaxFit searches for the largest value of an axis that fits.
 	MaxFit *MaxFit `yaml:"max_fit" json:"max_fit,omitempty"`
+
+	LLM // the keys of `kind: llm`, which stand beside the others
 }
 
 // Figure is a number that a command writes, into its output or into a JSON file.

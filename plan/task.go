@@ -17,6 +17,9 @@ type work struct {
 // pack puts the executions into tasks. Points that differ only in the packed axes, among them always the searched
 // one, share a task; a task holds one repeat of each of its points. The search comes first, in repeat 1 only.
 func pack(s *Spec, axes []Axis, points []expanded, ps *problems) []work {
+	if s.Workload.Kind == "llm" {
+		return packLLM(s, axes, points, ps)
+	}
 	groups := groupPoints(s, axes, points)
 	shapes := make([]Shape, len(groups))
 	for i, g := range groups {
@@ -83,7 +86,7 @@ func oneTask(points []expanded, at slot) work {
 	var w work
 	for _, pt := range points {
 		if pt.Case == "" || at.repeat == 1 {
-			w.pairs = append(w.pairs, Pair{pt.Point, at.repeat, pt.hint})
+			w.pairs = append(w.pairs, Pair{Point: pt.Point, Repeat: at.repeat, Hint: pt.hint})
 			w.seconds = max(w.seconds, pt.seconds)
 		}
 	}

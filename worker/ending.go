@@ -27,7 +27,7 @@ func (w *worker) blank(pair plan.Pair) *result.Result {
 	now := time.Now().UTC()
 	r := &result.Result{
 		Schema: result.Schema, Plan: p.Digest, Key: key, Run: w.cfg.Run.Name(),
-		Point: pair.ID, Case: pair.Case, Repeat: pair.Repeat, Attempt: w.cfg.Attempt, Restart: w.cfg.Alloc.Restart,
+		Point: pair.ID, Case: pair.Case, Repeat: pair.Repeat, Start: pair.Start, Attempt: w.cfg.Attempt, Restart: w.cfg.Alloc.Restart,
 		Array: w.cfg.Array, Task: w.cfg.Index, Metrics: map[string]*float64{}, Warnings: []result.Warning{},
 		Provenance: w.record.New(pair), Started: now, Ended: now,
 	}

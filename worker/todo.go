@@ -14,7 +14,7 @@ import (
 )
 
 // todo lists the pairs of the task that need an attempt: without a result, with one that is not done, or with an
-// outcome that is to be run again and is older than this attempt.
+// outcome that is to be run again and is older than this attempt; and the others of their warm groups.
 func (w *worker) todo() ([]plan.Pair, error) {
 	var todo []plan.Pair
 	for _, pair := range w.task.Pairs {
@@ -27,7 +27,7 @@ func (w *worker) todo() ([]plan.Pair, error) {
 			todo = append(todo, pair)
 		}
 	}
-	return todo, nil
+	return w.cfg.Run.Plan.Together(w.task.Pairs, todo), nil
 }
 
 // Again reports whether a done outcome is among those to run again: by name, or as "failed".

@@ -54,7 +54,7 @@ func newApp(s *streams) *cli.App {
 		OnUsageError:   usageFault,
 		Commands: []*cli.Command{
 			initCommand(s), doctorCommand(s), validateCommand(s), planCommand(s), runCommand(s), submitCommand(s), cancelCommand(s), statusCommand(s), logsCommand(s), collectCommand(s),
-			versionCommand(s), completionCommand(s), workerCommand(s), nodeCommand(), probeCommand(),
+			llmCommand(s), versionCommand(s), completionCommand(s), workerCommand(s), nodeCommand(), probeCommand(),
 		},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {

@@ -49,23 +49,47 @@ var layers = map[string][]string{
 	"worker/llm/prompt":     {},
 	"worker/llm/scrape":     {},
 	"worker/llm/dialect":    {"worker/llm/prompt"},
+
+	// The load client of the serving benchmark.
+	"worker/llm/llmtest":     {},
+	"worker/llm/stream/sse":  {},
+	"worker/llm/stream/chat": {"worker/llm/stream/sse"},
+	"worker/llm/stream":      {"worker/llm/stream/chat", "worker/llm/stream/sse"},
+	"worker/llm/account":     {"worker/llm/stream", "worker/llm/stream/chat", "worker/llm/stream/sse"},
+	"worker/llm/health":      {"worker/llm/account", "worker/llm/stream", "worker/llm/stream/chat", "worker/llm/stream/sse"},
+
+	"worker/llm/server":    {"worker/tree"},
+	"worker/llm/group":     llmParts,
+	"worker/llm/preflight": append([]string{"worker/llm/group"}, llmParts...),
+	"worker/llm": append([]string{
+		"worker/llm/group", "worker/llm/preflight", "worker/llm/server", "worker/tree",
+		"worker/container", "worker", "worker/provenance", "worker/result", "plan", "plan/folder", "plan/catalogue", "plan/expr",
+	}, llmParts...),
+}
+
+// llmParts are the parts of the serving benchmark that know no task.
+var llmParts = []string{
+	"worker/llm/account", "worker/llm/dialect", "worker/llm/health", "worker/llm/prompt", "worker/llm/scrape",
+	"worker/llm/stream", "worker/llm/stream/chat", "worker/llm/stream/sse",
 }
 
 // doors says which of our packages may import a module; tests may go further.
 var doors = map[string][]string{
-	"github.com/urfave/cli/v2":            {"cmd/cpbench"},
-	"github.com/schollz/progressbar/v3":   {"cmd/cpbench"},
-	"gopkg.in/yaml.v3":                    {"plan"},
-	"github.com/expr-lang/expr":           {"plan/expr"},
-	"github.com/agext/levenshtein":        {"plan"},
-	"github.com/gocarina/gocsv":           {"collect/table"},
-	"golang.org/x/perf/benchmath":         {"collect/table"},
-	"github.com/tidwall/gjson":            {"worker/command"},
-	"github.com/prometheus/common/expfmt": {"worker/llm/scrape"},
-	"github.com/gofrs/flock":              {"collect", "slurm/ledger"},
-	"mvdan.cc/sh/v3/syntax":               {"slurm"},
-	"github.com/NVIDIA/go-nvml/pkg/nvml":  {"cmd/cpbench-nvml"},
-	"github.com/hashicorp/go-multierror":  {"plan", "cmd/cpbench"},
+	"github.com/urfave/cli/v2":              {"cmd/cpbench"},
+	"github.com/schollz/progressbar/v3":     {"cmd/cpbench"},
+	"gopkg.in/yaml.v3":                      {"plan"},
+	"github.com/expr-lang/expr":             {"plan/expr"},
+	"github.com/agext/levenshtein":          {"plan"},
+	"github.com/gocarina/gocsv":             {"collect/table"},
+	"golang.org/x/perf/benchmath":           {"collect/table"},
+	"github.com/tidwall/gjson":              {"worker/command"},
+	"github.com/prometheus/common/expfmt":   {"worker/llm/scrape"},
+	"github.com/prometheus/common/model":    {"worker/llm/scrape"},
+	"github.com/prometheus/client_model/go": {"worker/llm/scrape"},
+	"github.com/gofrs/flock":                {"collect", "slurm/ledger"},
+	"mvdan.cc/sh/v3/syntax":                 {"slurm"},
+	"github.com/NVIDIA/go-nvml/pkg/nvml":    {"cmd/cpbench-nvml"},
+	"github.com/hashicorp/go-multierror":    {"plan", "cmd/cpbench"},
 }
 
 type goPackage struct {

@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
+	"cpbench/cmd/cpbench/states"
 	"cpbench/collect"
 	"cpbench/collect/table"
 	"cpbench/plan/catalogue"
@@ -78,7 +80,7 @@ func openRuns(s *streams, o *collectOptions, dirs []string) ([]*folder.Run, erro
 // askAndCollect asks Slurm about the runs and then collects them.
 func askAndCollect(ctx context.Context, s *streams, runs []*folder.Run, o collectOptions) error {
 	answered := whileAsking(s.voice)
-	asked := askSlurm(ctx, runs)
+	asked := states.Ask(ctx, runs)
 	answered()
 	if ctx.Err() != nil {
 		return errInterrupted
@@ -86,9 +88,18 @@ func askAndCollect(ctx context.Context, s *streams, runs []*folder.Run, o collec
 	return collectRuns(ctx, s, runs, asked, o)
 }
 
+// slow is when a person is told what a command waits for.
+const slow = 5 * time.Second
+
+// whileAsking tells the person at the terminal when Slurm takes long, until done is called.
+func whileAsking(v voice) (done func()) {
+	timer := time.AfterFunc(slow, func() { v.sayf("waiting for Slurm's squeue and sacct, each at most a minute; Ctrl-C changes nothing") })
+	return func() { timer.Stop() }
+}
+
 // collectRuns makes the table, writes it into the first run and to stdout, and says what is missing. asked is what Slurm
 // has said about the tasks.
-func collectRuns(ctx context.Context, s *streams, runs []*folder.Run, asked *scheduler, o collectOptions) error {
+func collectRuns(ctx context.Context, s *streams, runs []*folder.Run, asked *states.Told, o collectOptions) error {
 	write := map[string]func(*table.Table, io.Writer) error{
 		"text": (*table.Table).WriteText, "markdown": (*table.Table).WriteMarkdown, "csv": (*table.Table).WriteCSV, "raw": (*table.Table).WriteRaw,
 	}
@@ -100,12 +111,12 @@ func collectRuns(ctx context.Context, s *streams, runs []*folder.Run, asked *sch
 	if err != nil {
 		return err
 	}
-	set.Judge(asked.state)
-	for _, doubt := range asked.doubts(ctx) {
+	set.Judge(asked.Of)
+	for _, doubt := range asked.Doubts(ctx) {
 		s.warnf("%s", doubt)
 	}
-	if asked.forgets() && set.Counts()[catalogue.Lost] > 0 {
-		s.warnf("%s", noAccounting)
+	if asked.Forgets() && set.Counts()[catalogue.Lost] > 0 {
+		s.warnf("%s", states.NoAccounting)
 	}
 	t := table.New(set)
 	switch err := save(t, runs); {

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os/signal"
-	"strings"
-	"time"
 
-	"cpbench/collect"
+	"cpbench/cmd/cpbench/states"
 	"cpbench/collect/trail"
 	"cpbench/plan/folder"
 
@@ -77,7 +75,7 @@ func runLogs(ctx context.Context, s *streams, run *folder.Run, text string, o *l
 	s.sayf("%s (%s), repeat %d: array %d, task %d", run.Plan.PointName(of.Point), of.ID, of.Repeat, of.Array, of.Task)
 	status := "cpbench status " + shellWord(shortPath(run.Dir))
 	if o.follow {
-		why, err := t.Follow(ctx, func(ctx context.Context) trail.Fate { return fateOf(ctx, run, of) }, func(words string) { s.sayf("%s", words) })
+		why, err := t.Follow(ctx, func(ctx context.Context) trail.Fate { return states.Fate(ctx, run, of) }, func(words string) { s.sayf("%s", words) })
 		if err != nil || why == "" {
 			return err
 		}
@@ -94,37 +92,4 @@ func runLogs(ctx context.Context, s *streams, run *folder.Run, text string, o *l
 		s.sayf("no result of this attempt; whether it still runs, or how it ended, is told by %s", status)
 	}
 	return nil
-}
-
-// fateOf asks Slurm what becomes of an execution without a result.
-func fateOf(ctx context.Context, run *folder.Run, of trail.Execution) trail.Fate {
-	asked := askSlurm(ctx, []*folder.Run{run})
-	if asked.snap == nil {
-		return trail.Fate{}
-	}
-	for _, sub := range asked.runs[run].arrays[of.Array] {
-		task, ok := asked.snap.Find(sub.name, of.Task)
-		if !ok {
-			continue
-		}
-		switch ending := strings.TrimSpace(string(task.State) + " " + task.Exit); {
-		case task.Ended() && time.Since(task.End) > grace:
-			return trail.Fate{Over: true, Words: "the task has ended as " + ending + " and left no result"}
-		case task.Ended():
-			return trail.Fate{Words: "the task has ended as " + ending + "; its result may still be on its way through the file system"}
-		case task.Waits():
-			s := collect.State{Word: string(task.State)}
-			s.Reason, s.Advice, s.WontStart = explain(task)
-			_, words := collect.Verdict(nil, s)
-			if s.Advice != "" {
-				words += "; to do: " + s.Advice
-			}
-			if !s.WontStart {
-				words = "the task waits: " + words
-			}
-			return trail.Fate{Over: s.WontStart, Words: words}
-		}
-		return trail.Fate{}
-	}
-	return trail.Fate{}
 }

@@ -20,6 +20,7 @@ func (c clustered) Run() int { return slurmtest.Main(c.m) }
 func TestMain(m *testing.M) {
 	commands := maps.Clone(slurmtest.Commands())
 	commands["cpbench"] = func() { os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+	commands["fakellm"] = fakeLLM
 	testscript.Main(clustered{m}, commands)
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 
+	"cpbench/cmd/cpbench/states"
 	"cpbench/plan"
 	"cpbench/plan/folder"
 	"cpbench/slurm"
@@ -170,7 +171,7 @@ func runHere(ctx context.Context, s *streams, o *runOptions, run *folder.Run, jo
 	}
 	show.end()
 	runs := []*folder.Run{run}
-	err := collectRuns(context.WithoutCancel(ctx), s, runs, remember(runs), collectOptions{format: "text"})
+	err := collectRuns(context.WithoutCancel(ctx), s, runs, states.Remember(runs), collectOptions{format: "text"})
 	if ctx.Err() != nil {
 		s.hintf("go on with: cpbench run --run %s", shellWord(shortPath(run.Dir)))
 		return errInterrupted

@@ -2,11 +2,12 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"cpbench/slurm/slurmtest"
 )
 
 // quick is a sweep whose programs end at once, but where `how` says otherwise.
@@ -89,9 +90,7 @@ func testOutOfMemory(s *site) {
 	if _, err := s.cluster.SQL("update cpbench_job_table set state=11, exit_code=125 where id_array_job=" + job); err != nil {
 		s.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(s.bin, "squeue"), []byte("#!/bin/sh\n"), 0o755); err != nil {
-		s.Fatal(err)
-	}
+	slurmtest.Executable(s, filepath.Join(s.bin, "squeue"), "#!/bin/sh\n")
 	told := s.await(time.Minute, "cpbench-runs/*", map[string]string{"n=0": "oom_host", "n=1": "error", "n=2": "error"})
 	s.because(told, "n=0", "killed for host memory, witness: the scheduler on n")
 	s.because(told, "n=0", "asked for 200M")

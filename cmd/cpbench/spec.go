@@ -188,7 +188,11 @@ func check(src *source) error {
 func describe(v voice, src *source) {
 	points := countText(src.sum.Points, "point")
 	if src.sum.Cases > 0 {
-		points += " and " + countText(src.sum.Cases, "search")
+		word := "search"
+		if src.plan.Spec.Workload.Kind == "llm" {
+			word = "mixed case"
+		}
+		points += " and " + countText(src.sum.Cases, word)
 	}
 	tasks := 0
 	var cost plan.Cost
@@ -198,7 +202,11 @@ func describe(v voice, src *source) {
 		cost.NodeSecs += c.NodeSecs
 		cost.GPUSecs += c.GPUSecs
 	}
-	v.sayf("%s: %s, %s: %s in %s and %s; at most %s", src.plan.Name, points, countText(src.plan.Spec.Repeats, "repeat"),
+	repeats := countText(src.plan.Spec.Repeats, "repeat")
+	if n := src.plan.Spec.Workload.Starts; n > 1 {
+		repeats += " in each of " + countText(n, "start")
+	}
+	v.sayf("%s: %s, %s: %s in %s and %s; at most %s", src.plan.Name, points, repeats,
 		countText(src.sum.Pairs, "execution"), countText(tasks, "task"), countText(len(src.plan.Arrays), "array"),
 		slurm.CostText(cost.NodeSecs, cost.GPUSecs))
 	if src.sum.Had > 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/signal"
 
+	"cpbench/cmd/cpbench/states"
 	"cpbench/collect"
 	"cpbench/collect/picture"
 	"cpbench/plan/folder"
@@ -97,7 +98,7 @@ func runStatus(ctx context.Context, s *streams, run *folder.Run, o *statusOption
 // takePicture asks Slurm first and lists the folder second.
 func takePicture(ctx context.Context, run *folder.Run) (*picture.Picture, error) {
 	runs := []*folder.Run{run}
-	asked := askSlurm(ctx, runs)
+	asked := states.Ask(ctx, runs)
 	if ctx.Err() != nil {
 		return nil, errInterrupted
 	}
@@ -105,13 +106,13 @@ func takePicture(ctx context.Context, run *folder.Run) (*picture.Picture, error)
 	if err != nil {
 		return nil, err
 	}
-	set.Judge(asked.state)
-	p := &picture.Picture{Run: run, Set: set, Taken: asked.taken, Doubts: asked.doubts(ctx), Asked: asked.snap != nil, Silent: asked.err}
-	if asked.snap != nil {
-		p.Accounting = asked.snap.Accounting
+	set.Judge(asked.Of)
+	p := &picture.Picture{Run: run, Set: set, Taken: asked.Taken, Doubts: asked.Doubts(ctx), Asked: asked.Snapshot != nil, Silent: asked.Err}
+	if asked.Snapshot != nil {
+		p.Accounting = asked.Snapshot.Accounting
 	}
-	if asked.forgets() {
-		p.Lost = noAccounting
+	if asked.Forgets() {
+		p.Lost = states.NoAccounting
 	}
 	return p, nil
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"cpbench/cmd/cpbench/states"
 	"cpbench/collect"
 	"cpbench/plan"
 	"cpbench/plan/catalogue"
@@ -49,9 +50,7 @@ func (o *submitOptions) pick(session *submit.Session) (*picked, error) {
 	if err != nil {
 		return nil, err
 	}
-	asked := remember([]*folder.Run{run})
-	asked.snap, asked.taken = session.Snapshot(), session.Snapshot().Taken
-	set.Judge(asked.state)
+	set.Judge(states.From(run, session.Snapshot()).Of)
 	retry := run.Plan.Spec.Retry
 	leftOver, err := o.leftOver()
 	if err != nil {

@@ -53,7 +53,7 @@ func (o *submitOptions) confirm(s *streams, p *plan.Plan, wants []submit.Want) e
 // foresee warns of what the site does not allow: sbatch takes many a job that never starts.
 func (o *submitOptions) foresee(ctx context.Context, v voice, src *source) {
 	few := o.limit > 0 || o.keepQueued > 0 || src.plan.Spec.Site.MaxQueued > 0
-	for _, f := range mismatches(slurmsite.Ask(ctx, &slurm.Slurm{}), src) {
+	for _, f := range slurmsite.Ask(ctx, &slurm.Slurm{}).CheckPlan(src.plan) {
 		if f.Key == "pack" && few {
 			continue // not all tasks are queued at once
 		}

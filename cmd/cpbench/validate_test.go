@@ -56,7 +56,7 @@ site: {max_array_size: 5000}
 func TestValidateWithoutSite(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	spec := filepath.Join(t.TempDir(), "s.yaml")
-	if err := os.WriteFile(spec, []byte(probeSpec), 0o600); err != nil {
+	if err := os.WriteFile(spec, []byte(leastSpec), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var out, said bytes.Buffer

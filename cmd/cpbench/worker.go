@@ -15,6 +15,7 @@ import (
 	"cpbench/slurm"
 	"cpbench/worker"
 	"cpbench/worker/command"
+	"cpbench/worker/llm"
 	"cpbench/worker/model"
 	"cpbench/worker/model/reference"
 
@@ -25,6 +26,7 @@ import (
 // workloads names the package of each kind.
 var workloads = map[string]worker.Workload{
 	"command": command.Open,
+	"llm":     llm.Open,
 	"model":   model.Open,
 }
 

@@ -45,7 +45,10 @@ const (
 )
 
 // Metrics lists every metric of the catalogue in the order of the documentation.
-func Metrics() []Metric {
+func Metrics() []Metric { return append(StepMetrics(), ServingMetrics()...) }
+
+// StepMetrics lists the metrics of what runs in steps: the model and the command workload.
+func StepMetrics() []Metric {
 	return []Metric{
 		{StepSeconds, "seconds", Lower, "walltime (ms)", milli, "time of one step: the slowest rank of each iteration, then the median over the iterations"},
 		{FirstStepSeconds, "seconds", Lower, "first step (ms)", milli, "time of the very first step, which carries compilation and allocator growth; slowest rank"},
@@ -67,10 +70,14 @@ func Metrics() []Metric {
 
 // MetricByName returns the catalogue's entry for name.
 func MetricByName(name string) (Metric, bool) {
-	for _, m := range Metrics() {
-		if m.Name == name {
-			return m, true
-		}
-	}
-	return Metric{}, false
+	m, ok := metricIndex[name]
+	return m, ok
 }
+
+var metricIndex = func() map[string]Metric {
+	index := map[string]Metric{}
+	for _, m := range Metrics() {
+		index[m.Name] = m
+	}
+	return index
+}()

@@ -26,6 +26,7 @@ type When string
 const (
 	Always      When = "always"
 	OfModels    When = "kind: model"
+	OfLLM       When = "kind: llm"
 	WithGPUs    When = "GPUs"
 	OfTorch     When = "PyTorch"
 	OfTorchGPUs When = "PyTorch on GPUs"
@@ -68,6 +69,13 @@ var facts = []Fact{
 	{"dtype", Workload, Always, needed, !brief, text, "workload.dtype"},
 	{"data", Workload, OfModels, needed, !brief, text, "synthesized, or the file"},
 	{"data_sha256", Workload, WithData, needed, !brief, text, "of the data's file; above 256 MiB of its size, first and last MiB"},
+	{"server", Workload, OfLLM, needed, brief, text, "kind of the server, such as vllm"},
+	{"server_version", Workload, OfLLM, needed, brief, text, "as the server tells it"},
+	{"served_model", Workload, OfLLM, needed, brief, text, "id of the model at the server"},
+	{"served_root", Workload, OfLLM, needed, brief, text, "path or name from which the server has loaded the model"},
+	{"served_limit_tokens", Workload, OfLLM, !needed, brief, "tokens", "largest context that the server tells"},
+	{"prompts", Workload, OfLLM, needed, brief, text, "name and version of what made the prompts"},
+	{"prompts_corpus", Workload, OfLLM, !needed, !brief, text, "SHA-256 of the files that prompts come from"},
 	{"batch", Workload, Always, !needed, brief, text, "the name `batch` of workload.point, if there is one"},
 	{"reference", Workload, OfModels, !needed, brief, text, "the built-in reference model stands for a real one"},
 	{"setting model", Workload, OfTorch, needed, brief, text, "name and revision of the model, as the hooks declare it"},

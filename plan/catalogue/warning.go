@@ -30,4 +30,33 @@ const (
 	SharedNode     Code = "shared_node"     // others may have computed on the node meanwhile
 	EnvDiffers     Code = "env_differs"     // the program saw another value of a variable than the sweep sets
 	CutShort       Code = "cut_short"       // the text was longer than the result may hold
+
+	ClientSuspect    Code = "client_suspect"    // the load client may have added to the times itself
+	ClientBound      Code = "client_bound"      // the load client was too busy: the times are its own
+	Evicted          Code = "evicted"           // a warm prompt was not found in the cache
+	NotCold          Code = "not_cold"          // a cold prompt was found in the cache, wholly or in part
+	CacheUnverified  Code = "cache_unverified"  // neither answers nor counters tell what came from the cache
+	Contaminated     Code = "contaminated"      // the server did more than was asked of it meanwhile
+	Unaudited        Code = "unaudited"         // the server counts nothing by which foreign traffic would show
+	IdleUnverified   Code = "idle_unverified"   // the server has no gauges that show that it was idle
+	Retokenized      Code = "retokenized"       // a count is that of the text, which need not equal the tokens generated
+	PromptMismatch   Code = "prompt_mismatch"   // tokenizer and answer count a prompt differently
+	Preempted        Code = "preempted"         // the server interrupted requests for others
+	Speculation      Code = "speculation"       // counters of speculative decoding contradict one another, or are lifetime averages
+	ScheduleDegraded Code = "schedule_degraded" // requests started later than intended
+	NoOverlap        Code = "no_overlap"        // the long request of the mixed case did not meet both short ones
+	NotLonger        Code = "not_longer"        // the long request of the mixed case is no longer than the short ones
+	ProxySet         Code = "proxy_set"         // variables name a proxy, which is not used
+	Preflight        Code = "preflight"         // the look at the server before its first group left a doubt
+	NullTTFT         Code = "null_ttft"         // successful streams without a first text are in no mean
+
+	NoDone        Code = "no_done"                    // a stream ended without [DONE]
+	Unterminated  Code = "unterminated_tail"          // the last frame of a stream had no blank line behind it
+	Undrained     Code = "undrained"                  // a server did not end the body after [DONE]
+	UncleanEnd    Code = "unclean_end"                // an exchange broke off after [DONE]
+	ReasonedAbove Code = "reasoning_above_completion" // a server counts more reasoning tokens than tokens in all
+	ShortOfTarget Code = "short_of_target"            // fewer tokens came than a fixed-length test wants
+	Retried       Code = "retried"                    // the transport went through more than one connection by itself
+	NoAnswer      Code = "no_answer"                  // a server generated nothing
+	UsageFell     Code = "usage_fell"                 // a running count of tokens fell
 )

@@ -58,6 +58,9 @@ func (r *Run) LogDir(array, task, attempt, restart int) string {
 	return r.path("logs", LogName(array, task, attempt, restart))
 }
 
+// Prompts holds what was found of the sizes of prompts, so that no task asks a server twice for the same count.
+func (r *Run) Prompts() string { return r.path("prompts") }
+
 // EventsFile is the worker's own log in a LogDir; its first line names job and node.
 const EventsFile = "events.jsonl"
 

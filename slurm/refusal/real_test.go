@@ -68,7 +68,7 @@ func job(t *testing.T, keys string) slurm.Job {
 }
 
 // TestRefusals has a real sbatch refuse scripts as cpbench writes them.
-func TestRefusals(t *testing.T) {
+func TestSlurmRefusals(t *testing.T) {
 	t.Parallel()
 	s := strict(t)
 	for _, test := range []struct {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"cpbench/plan"
+	"cpbench/plan/folder"
 	"cpbench/slurm"
 )
 
@@ -46,4 +48,18 @@ func RequestOf(j slurm.Job) Request {
 // features are the single names of a constraint, whose operators combine them: a100&nvlink, [r1|r2], ib*4.
 func features(constraint string) []string {
 	return strings.FieldsFunc(constraint, func(r rune) bool { return strings.ContainsRune("&|[](),*", r) })
+}
+
+// CheckPlan lists what the arrays of a plan ask for and the site does not allow, each once although arrays share most of
+// it.
+func (s *Site) CheckPlan(p *plan.Plan) []Finding {
+	var found []Finding
+	for i := range p.Arrays {
+		for _, f := range s.Check(RequestOf(slurm.Job{Run: &folder.Run{Plan: p}, Array: i, Attempt: 1})) {
+			if !slices.Contains(found, f) {
+				found = append(found, f)
+			}
+		}
+	}
+	return found
 }

@@ -34,8 +34,11 @@ func (c *Cluster) KillController() error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	if err != nil || !bytes.Contains(env, []byte("SLURM_CONF="+filepath.Join(c.dir, "etc", "slurm.conf")+"\x00")) {
-		return fmt.Errorf("process %d of %s is not the controller of this cluster (%v)", pid, path, err)
+	if err != nil {
+		return err
+	}
+	if !bytes.Contains(env, []byte("SLURM_CONF="+filepath.Join(c.dir, "etc", "slurm.conf")+"\x00")) {
+		return fmt.Errorf("process %d of %s is not the controller of this cluster", pid, path)
 	}
 	return unix.Kill(pid, unix.SIGKILL)
 }

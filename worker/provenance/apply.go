@@ -14,8 +14,8 @@ func (p *Record) missing(facts map[string]string, r *result.Result) []result.Mis
 	applies := p.applies(facts)
 	by := map[string][]string{}
 	for _, f := range catalogue.Facts() {
-		if !f.Needed || facts[f.Name] != "" {
-			continue
+		if !f.Needed || facts[f.Name] != "" || f.When == catalogue.OfLLM && !applies(f.When) {
+			continue // where there is no server, nothing is said about one
 		}
 		if !applies(f.When) {
 			facts[f.Name] = catalogue.NotApplicable
@@ -37,13 +37,15 @@ func (p *Record) applies(facts map[string]string) func(catalogue.When) bool {
 	spec := p.task.Plan.Spec.Workload
 	gpus := p.task.Plan.Arrays[p.task.Task.Array].Shape.GPUsPerNode > 0 || facts["gpu"] != ""
 	other := facts["reference"] != "" || slices.ContainsFunc(slices.Collect(maps.Keys(facts)), func(key string) bool { return strings.HasPrefix(key, "version ") })
-	torch := facts["torch"] != "" || !other
+	torch := facts["torch"] != "" || !other && spec.Kind != "llm"
 	return func(w catalogue.When) bool {
 		switch w {
 		case catalogue.Always:
 			return true
 		case catalogue.OfModels:
 			return spec.Kind == "model"
+		case catalogue.OfLLM:
+			return spec.Kind == "llm"
 		case catalogue.WithGPUs:
 			return gpus
 		case catalogue.OfTorch:
@@ -88,6 +90,8 @@ func (p *Record) reason(f catalogue.Fact, facts map[string]string, r *result.Res
 		switch {
 		case p.task.Plan.Spec.Workload.Kind == "command":
 			return "a command says nothing of itself"
+		case p.task.Plan.Spec.Workload.Kind == "llm":
+			return "the server did not tell it"
 		case facts["device"] == "" && !r.Outcome.Fits():
 			return "the program ended before it could tell"
 		case slices.Contains(declared, f.Name):

@@ -196,7 +196,7 @@ func TestFits(t *testing.T) {
 		}
 	}
 	r, facts := settle(t, tk, told)
-	for _, m := range catalogue.Metrics() {
+	for _, m := range catalogue.StepMetrics() {
 		r.Set(m.Name, 0.0018375380004727049)
 	}
 	seconds := make([][]float64, 10)

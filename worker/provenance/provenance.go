@@ -83,6 +83,9 @@ func (p *Record) New(pair plan.Pair) map[string]string {
 		return facts // the session will say why
 	}
 	facts["command_line"] = commandLine(setting.Command)
+	if setting.Serving != nil && len(setting.Command) == 0 {
+		facts["command_line"] = catalogue.NotApplicable // the server runs already
+	}
 	p.swept[pair.ID] = setting.Env
 	for name, value := range p.environment(setting.Env) {
 		facts["env "+name] = value

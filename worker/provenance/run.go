@@ -88,6 +88,13 @@ func (p *Record) protocol() {
 		p.set("clock", "monotonic clock of the host, in the worker, or the program's own", "")
 		p.set("aggregation", "median over the runs", "")
 		p.set("sync", "start and end of the program", "")
+	case "llm":
+		p.set("iterations", "one group of requests for each repeat", "")
+		p.set("warmup", "none: cold groups have fresh salts, and the first repeat of a warm group fills the cache", "")
+		p.set("fresh_process", "no, the groups of one start share a server", "")
+		p.set("clock", "monotonic clock of the host of the load client", "")
+		p.set("aggregation", "mean over the streams of a group", "")
+		p.set("sync", "a barrier in front of the requests of a group", "")
 	default:
 		for _, key := range []string{"warmup", "fresh_process", "clock", "aggregation", "sync"} {
 			p.why[key] = fmt.Sprintf("the workload %q does not tell it", w.Kind)

@@ -22,7 +22,7 @@ func ptr[T any](v T) *T { return &v }
 func full() *Result {
 	return &Result{
 		Schema: Schema, Plan: "d1g35t", Key: "k3y", Run: "it's a \"run\"", Point: "ab12cd34", Case: "max-fit",
-		Params: []Param{{"cp", "4"}, {"tokens", "max-fit"}}, Repeat: 1, Attempt: 2, Restart: 1, Array: 1, Task: 3,
+		Params: []Param{{"cp", "4"}, {"tokens", "max-fit"}}, Repeat: 1, Start: 1, Attempt: 2, Restart: 1, Array: 1, Task: 3,
 		Outcome: catalogue.OK, Reason: "bracket closed", Evidence: "rank 3: <out of memory> at 368\n",
 		Metrics: map[string]*float64{catalogue.StepSeconds: ptr(0.842), catalogue.PeakReservedBytes: nil},
 		Extra:   []Figure{{"comm_share", 0.25, "1"}},
@@ -34,6 +34,10 @@ func full() *Result {
 			Axis: "tokens", Fits: ptr[int64](352), OOM: ptr[int64](368), Limit: ptr[int64](512), Above: ptr[int64](400), Ended: "closed", Confirmed: 1, Confirms: 1,
 			Verified: 1, Verifies: 2, PeakBytes: ptr(7.6e6), Capacity: ptr(8e6), Reserve: ptr[int64](336), Hint: ptr[int64](344),
 			Trials: []Trial{{N: 368, Outcome: catalogue.OOMDevice, Peak: ptr(8e6), Seconds: 1.5, Fresh: true, Confirm: true, Verify: true}},
+		},
+		Group: &Group{
+			Cache: "warm_repeat", Audit: "clean", Client: "client_ok", Streams: 3, Succeeded: 1, Truncated: 1, Failed: 1, Length: 1,
+			Reasons: map[string]int{"cut": 1, "in_band": 1}, Counts: "server_usage", Prompts: "5a5a", Overlap: ptr(true), PerPosition: []float64{0.9, 0.5},
 		},
 		Sizes:      Sizes{Tokens: ptr[int64](350), PaddedTokens: ptr[int64](352), Atoms: ptr[int64](2816), MSA: ptr[int64](64), Ranks: 4, Topology: "2d"},
 		Warnings:   []Warning{{catalogue.Unsteady, "step times had not settled", "raise warmup"}},

@@ -21,12 +21,13 @@ type Result struct {
 	Key    string `json:"key"`  // measurement key: equal keys may be merged
 	Run    string `json:"run"`  // name of the run folder
 
-	Point   string  `json:"point"`          // point id
-	Case    string  `json:"case,omitempty"` // "max-fit" for the search, else empty
-	Params  []Param `json:"params"`         // axis values in the user's text
-	Repeat  int     `json:"repeat"`         // from 1
-	Attempt int     `json:"attempt"`        // from 1
-	Restart int     `json:"restart"`        // Slurm's restart count
+	Point   string  `json:"point"`           // point id
+	Case    string  `json:"case,omitempty"`  // "max-fit" for the search, else empty
+	Params  []Param `json:"params"`          // axis values in the user's text
+	Repeat  int     `json:"repeat"`          // from 1, unique over all starts
+	Start   int     `json:"start,omitempty"` // of the server, from 1; 0: the run has started none
+	Attempt int     `json:"attempt"`         // from 1
+	Restart int     `json:"restart"`         // Slurm's restart count
 	Array   int     `json:"array"`
 	Task    int     `json:"task"`
 
@@ -38,6 +39,7 @@ type Result struct {
 	Extra   []Figure            `json:"extra,omitempty"`   // figures of the program's own
 	Steps   *Summary            `json:"steps,omitempty"`   // the timed iterations
 	MaxFit  *MaxFit             `json:"max_fit,omitempty"` // of a search
+	Group   *Group              `json:"group,omitempty"`   // of the llm workload: what became of the requests
 	Sizes   Sizes               `json:"sizes"`             // what really ran
 
 	Warnings   []Warning         `json:"warnings"`   // an empty list is written, not left out
@@ -122,6 +124,24 @@ type Trial struct {
 	Fresh   bool              `json:"fresh,omitempty"`   // ran in a new process
 	Confirm bool              `json:"confirm,omitempty"` // ran to confirm the answer
 	Verify  bool              `json:"verify,omitempty"`  // ran to verify a size below the answer
+}
+
+// Group is what became of the requests of one repeat of the llm workload. Its streams are no repeats.
+type Group struct {
+	Cache     string         `json:"cache"`   // what the cache did: cold, warm_repeat or evicted; empty: nothing was sent
+	Audit     string         `json:"audit"`   // clean, contaminated or unaudited
+	Client    string         `json:"client"`  // client_ok, client_suspect or client_bound
+	Streams   int            `json:"streams"` // requests that were sent, behind one barrier but in the mixed case
+	Succeeded int            `json:"succeeded"`
+	Truncated int            `json:"truncated"`
+	Failed    int            `json:"failed"`
+	Length    int            `json:"finish_length"`     // successes whose budget ran out, which is no task done
+	Reasons   map[string]int `json:"reasons,omitempty"` // why streams were no success
+	Counts    string         `json:"count_source"`      // of the tokens: server_usage, retokenized_text, missing, or several of them
+	Prompts   string         `json:"prompts_sha256"`    // over the hashes of the prompts, in the order of the streams
+	Overlap   *bool          `json:"overlap,omitempty"` // of the mixed case: the long request met both short ones
+	// PerPosition are the draft tokens accepted per round at each position; null: the server does not tell.
+	PerPosition []float64 `json:"accepted_per_round_by_position,omitempty"`
 }
 
 // Warning is a doubt as data.

@@ -64,7 +64,7 @@ func doubts(steps []float64) []Warning {
 		})
 	}
 	if n >= driftMin {
-		first, second := median(steps[:n/2]), median(steps[(n+1)/2:])
+		first, second := Median(steps[:n/2]), Median(steps[(n+1)/2:])
 		if change := second/first - 1; math.Abs(change) > driftShare {
 			warnings = append(warnings, Warning{
 				catalogue.Drift,
@@ -98,14 +98,15 @@ func slowest(seconds [][]float64) int {
 	}
 	best, at := math.Inf(-1), 0
 	for r, times := range byRank {
-		if m := median(times); m > best {
+		if m := Median(times); m > best {
 			best, at = m, r
 		}
 	}
 	return at
 }
 
-func median(values []float64) float64 {
+// Median is the middle value, or the mean of the two in the middle. It needs a value.
+func Median(values []float64) float64 {
 	return quantile(slices.Sorted(slices.Values(values)), 0.5)
 }
 

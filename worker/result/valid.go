@@ -43,6 +43,9 @@ func (r *Result) numbers() func(yield func(string, float64) bool) {
 		if s := r.Steps; s != nil && !s.numbers(yield) {
 			return
 		}
+		if g := r.Group; g != nil && !g.numbers(yield) {
+			return
+		}
 		if m := r.MaxFit; m != nil {
 			m.numbers(yield)
 		}
@@ -61,6 +64,15 @@ func (s *Summary) numbers(yield func(string, float64) bool) bool {
 		}
 	}
 	return s.SD == nil || yield("the standard deviation of the iterations", *s.SD)
+}
+
+func (g *Group) numbers(yield func(string, float64) bool) bool {
+	for _, v := range g.PerPosition {
+		if !yield("an acceptance by position", v) {
+			return false
+		}
+	}
+	return true
 }
 
 func (m *MaxFit) numbers(yield func(string, float64) bool) {

@@ -74,7 +74,8 @@ func TestShapes(t *testing.T) {
 				got := view{string(n.Outcome), string(n.Reason), n.TTFT, n.Visible, n.Total, n.CompletionTokens, texts, codes(n.Warnings)}
 				want := view{
 					s.Want.Outcome, s.Want.Reason, seconds(s.Want.TTFT), seconds(s.Want.Visible), seconds(s.Want.Total), completion,
-					account.Texts{Reasoning: s.Want.Reasoning, Content: s.Want.Content, Tool: s.Want.Tool}, s.Want.Warnings,
+					account.Texts{Reasoning: s.Want.Reasoning, Content: s.Want.Content, Tool: s.Want.Tool},
+					s.Want.Warnings,
 				}
 				if d := cmp.Diff(want, got); d != "" {
 					t.Errorf("%s (-want +got):\n%s%+v", s.Why, d, f)

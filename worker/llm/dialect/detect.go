@@ -56,7 +56,10 @@ func Detect(ctx context.Context, o Options) (*Server, error) {
 	}
 	var list struct{ Data []Card }
 	if err := s.get(ctx, "/v1/models", &list); err != nil {
-		return nil, fmt.Errorf("the models of %s: %w", base, err)
+		if o.Kind != None || o.Model == "" || !lacks(err) {
+			return nil, fmt.Errorf("the models of %s: %w", base, err)
+		}
+		list.Data = []Card{{ID: o.Model}} // the user has said all that the list would
 	}
 	s.Models = list.Data
 	if s.Model, err = choose(s.Models, o.Model); err != nil {

@@ -15,9 +15,9 @@ func (s *Server) Flush(ctx context.Context) error {
 		switch {
 		case lacks(err):
 			return fmt.Errorf("emptying the cache: %w: vLLM has the endpoint only with VLLM_SERVER_DEV_MODE=1", ErrUnsupported)
-		case err != nil:
-			return err
-		case answer.Success != nil && !*answer.Success:
+		case err != nil: // older versions answer with nothing at all, which says nothing about the cache
+			return fmt.Errorf("emptying the cache: %w", err)
+		case answer.Success == nil || !*answer.Success:
 			return fmt.Errorf("emptying the cache: the server says that it was not: some of it is in use")
 		}
 		return nil

@@ -22,12 +22,18 @@ const (
 	Bound   Verdict = "client_bound"
 )
 
-// The limits of the verdict, above which a client is suspect or bound: the 99th percentile of the scheduler's latency
-// in seconds, the share of the processors, and the share of the time in which the control group was throttled.
+// The limits of the verdict, above which a client is suspect.
 const (
-	SuspectLatency, BoundLatency     = 1e-3, 10e-3
-	SuspectCPU, BoundCPU             = 0.70, 0.95
-	SuspectThrottled, BoundThrottled = 0, 0.05
+	SuspectLatency   = 1e-3 // 99th percentile of the scheduler's latency in seconds
+	SuspectCPU       = 0.70 // share of the processors
+	SuspectThrottled = 0.0  // share of the time in which the control group was throttled
+)
+
+// The same limits, above which it is bound.
+const (
+	BoundLatency   = 10e-3
+	BoundCPU       = 0.95
+	BoundThrottled = 0.05
 )
 
 // Health is what a watch saw. Null: this machine does not tell.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"cpbench/worker/llm/account"
@@ -83,8 +84,11 @@ func Selftest(ctx context.Context, concurrency int) (Floor, error) {
 		known.written[i] = make([]time.Time, 0, selfFrames)
 		requests[i] = stream.Request{Path: "/?stream=" + strconv.Itoa(i), Body: []byte("{}")}
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	burst := c.Ready(ctx, requests...)
 	if err := c.Dial(ctx, concurrency); err != nil {
+		cancel() // nothing is sent
 		burst.Wait()
 		return Floor{}, fmt.Errorf("self-test: %w", err)
 	}
@@ -92,6 +96,8 @@ func Selftest(ctx context.Context, concurrency int) (Floor, error) {
 	known.begun <- burst.Release()
 	exchanges := burst.Wait()
 	f := Floor{Streams: concurrency, Health: w.End()}
+	known.mu.Lock()
+	defer known.mu.Unlock()
 	return f, f.compare(exchanges, known.written)
 }
 
@@ -134,8 +140,16 @@ func (f *Floor) compare(exchanges []*stream.Exchange, written [][]time.Time) err
 
 // schedule is the server: it sends frames at known instants and notes when it did.
 type schedule struct {
+	begun chan time.Time
+
+	mu      sync.Mutex
 	written [][]time.Time // by stream
-	begun   chan time.Time
+}
+
+func (s *schedule) note(i int, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.written[i] = append(s.written[i], at)
 }
 
 // ServeHTTP plays one stream.
@@ -145,8 +159,13 @@ func (s *schedule) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	begun := <-s.begun
-	s.begun <- begun
+	var begun time.Time
+	select {
+	case begun = <-s.begun:
+		s.begun <- begun // for the other streams
+	case <-r.Context().Done():
+		return
+	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	out := http.NewResponseController(w)
 	if out.Flush() != nil {
@@ -167,12 +186,13 @@ func (s *schedule) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			timer.Stop()
 			return
 		}
-		s.written[i] = append(s.written[i], time.Now())
+		now := time.Now()
 		if _, err := w.Write(frame); err != nil {
 			return
 		}
 		if out.Flush() != nil {
 			return
 		}
+		s.note(i, now)
 	}
 }

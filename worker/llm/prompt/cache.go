@@ -30,8 +30,7 @@ func (z *Sizer) file(p *Prompt, k Key) string {
 	return filepath.Join(z.Dir, digest(data)+".json")
 }
 
-// load is what was found before. A file that is missing, broken or above the target costs its counts again, and
-// nothing else.
+// load is what was found before. A file that is missing or broken costs its counts again, and nothing else.
 func (z *Sizer) load(p *Prompt, k Key) (m measured, ok bool) {
 	if z.Dir == "" {
 		return m, false
@@ -40,7 +39,7 @@ func (z *Sizer) load(p *Prompt, k Key) (m measured, ok bool) {
 	if err != nil || json.Unmarshal(data, &m) != nil || m.Bytes < 0 || m.Tokens <= 0 {
 		return m, false
 	}
-	return m, p.Target == 0 || m.Tokens <= p.Target && m.Tokens >= p.Target-Slack
+	return m, true
 }
 
 // save keeps what was found for p.

@@ -66,8 +66,8 @@ type corpus [2]struct {
 // next is the next record that has a text; empty when all have been used.
 func (c *corpus) next() (string, error) {
 	for range c {
-		from := &c[0]
 		c[0], c[1] = c[1], c[0]
+		from := &c[1]
 		for i, ok := from.walk.next(); ok; i, ok = from.walk.next() {
 			var r legalRecord
 			if err := from.lines.decode(i, &r); err != nil {

@@ -89,8 +89,8 @@ func Fits(tokens *int, reserve int, limits ...*int) (*int, error) {
 
 // Mismatch is the error of CheckParity: the tokenizer endpoint and the generation endpoint saw different prompts.
 type Mismatch struct {
-	Measured int // by the tokenizer endpoint
-	Used     int // usage.prompt_tokens of the answer
+	Measured int64 // by the tokenizer endpoint
+	Used     int64 // usage.prompt_tokens of the answer
 }
 
 func (m *Mismatch) Error() string {
@@ -99,12 +99,12 @@ func (m *Mismatch) Error() string {
 
 // CheckParity compares the count of the tokenizer endpoint with usage.prompt_tokens of the first answer. The error is
 // a *Mismatch. If either is not known there is nothing to compare, and checked is false.
-func CheckParity(measured, used *int) (checked bool, err error) {
+func CheckParity(measured *int, used *int64) (checked bool, err error) {
 	if measured == nil || used == nil {
 		return false, nil
 	}
-	if *measured != *used {
-		return true, &Mismatch{Measured: *measured, Used: *used}
+	if m := int64(*measured); m != *used {
+		return true, &Mismatch{Measured: m, Used: *used}
 	}
 	return true, nil
 }

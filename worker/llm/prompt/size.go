@@ -179,7 +179,7 @@ func (c *cut) guess() int {
 	case c.lo == 0 && c.hi == 0:
 		return (aim - c.base) * bytesPerToken
 	case c.hi == 0 && c.atLo > c.base:
-		return max(c.lo+1, c.lo+(aim-c.atLo)*c.lo/(c.atLo-c.base))
+		return max(c.lo+1, min(8*c.lo, c.lo+(aim-c.atLo)*c.lo/(c.atLo-c.base))) // one token may be all that the text had
 	case c.hi == 0:
 		return 2*c.lo + bytesPerToken
 	case c.even >= 2: // the lines between the known counts do not help

@@ -64,6 +64,9 @@ func (m *matter) next() string {
 	return b.String()
 }
 
+// earlier is the number of an entry before this one; the first one refers to itself.
+func (m *matter) earlier() int { return 1 + m.below(max(1, m.entry-2)) }
+
 // date is the day of the entry; every month of the fictional calendar has 28 days.
 func (m *matter) date() string {
 	return fmt.Sprintf("%d %s, year %d", m.day%28+1, months[m.day/28%12], m.day/336+1)
@@ -87,13 +90,13 @@ func (m *matter) exhibit(b *strings.Builder) {
 func (m *matter) order(b *strings.Builder) {
 	fmt.Fprintf(b, "Order of %s. %s", m.date(), of(m.draw, orders))
 	fmt.Fprintf(b, " The court refers to § %d of the procedural schedule and to entry %d above. %s is to answer within %d days; costs of € %d are reserved.",
-		1+m.below(60), 1+m.below(m.entry), of(m.draw, []string{m.claimant, m.respondent}), 5+m.below(40), 100*(1+m.below(900)))
+		1+m.below(60), m.earlier(), of(m.draw, []string{m.claimant, m.respondent}), 5+m.below(40), 100*(1+m.below(900)))
 }
 
 func (m *matter) submission(b *strings.Builder) {
 	side := of(m.draw, []string{m.claimant, m.respondent})
 	fmt.Fprintf(b, "Submission of %s, filed on %s.", side, m.date())
 	for range 2 + m.below(4) {
-		fmt.Fprintf(b, " %s %s, who %s.", of(m.draw, arguments), of(m.draw, m.witnesses), fmt.Sprintf(of(m.draw, conduct), of(m.draw, objects), 1+m.below(m.entry)))
+		fmt.Fprintf(b, " %s %s, who %s.", of(m.draw, arguments), of(m.draw, m.witnesses), fmt.Sprintf(of(m.draw, conduct), of(m.draw, objects), m.earlier()))
 	}
 }

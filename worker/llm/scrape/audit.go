@@ -15,9 +15,9 @@ const (
 // Own is what the requests of a group add up to by their own answers. A nil is not known, for example because an
 // answer had no usage, and is not compared.
 type Own struct {
-	Finished     *int // requests that ended with a finish reason
-	PromptTokens *int // sum of usage.prompt_tokens
-	OutputTokens *int // sum of usage.completion_tokens
+	Finished     *int64 // requests that ended with a finish reason
+	PromptTokens *int64 // sum of usage.prompt_tokens
+	OutputTokens *int64 // sum of usage.completion_tokens
 }
 
 // Audit is the comparison of the server's counters with a group's own sums.
@@ -50,7 +50,7 @@ func Check(d Delta, own Own) Audit {
 	return a
 }
 
-func (a *Audit) compare(what string, server *float64, own *int) {
+func (a *Audit) compare(what string, server *float64, own *int64) {
 	switch {
 	case server == nil:
 		a.Skipped = append(a.Skipped, what+": the server does not count them")

@@ -73,6 +73,10 @@ func TestMissingIsNil(t *testing.T) {
 	if d := Between(parse(t, ""), full); d.PromptTokens != nil || d.PerPos != nil {
 		t.Errorf("a counter that was not there before has a difference: %+v", d)
 	}
+	anew := parse(t, state(0, 0, 0, 5)+"vllm:prompt_tokens_total 9\n")
+	if d := Between(parse(t, state(0, 0, 0, 5)), anew); len(d.Resets) > 0 || d.PromptTokens != nil || d.GenerationTokens == nil {
+		t.Errorf("a counter that was not there before has a difference: %+v", d)
+	}
 	s := Speculate(d, less)
 	if s.AcceptedPerRound != nil || s.MeanLength != nil || s.PositionPerRound != nil || s.Lifetime != nil || s.Broken != nil {
 		t.Errorf("speculation without counters: %+v", s)
@@ -98,8 +102,10 @@ func TestResets(t *testing.T) {
 			"fell from 1000 to 10",
 		},
 		"fall of a histogram": {
-			[]string{`iteration_tokens_total_count{engine="0",model_name="org/qwen {spec}"} 90.0`, `iteration_tokens_total_count{engine="0",model_name="org/qwen {spec}"} 9.0`,
-				`le="+Inf",model_name="org/qwen {spec}"} 90.0`, `le="+Inf",model_name="org/qwen {spec}"} 9.0`},
+			[]string{
+				`iteration_tokens_total_count{engine="0",model_name="org/qwen {spec}"} 90.0`, `iteration_tokens_total_count{engine="0",model_name="org/qwen {spec}"} 9.0`,
+				`le="+Inf",model_name="org/qwen {spec}"} 90.0`, `le="+Inf",model_name="org/qwen {spec}"} 9.0`,
+			},
 			"fell from 90 to 9",
 		},
 		"series gone": {
@@ -177,18 +183,18 @@ func TestAudit(t *testing.T) {
 		own  Own
 		want Audit
 	}{
-		"clean": {d, Own{ptr(3), ptr(300), ptr(90)}, Audit{Verdict: Clean}},
-		"foreign": {d, Own{ptr(2), ptr(200), ptr(90)}, Audit{Verdict: Contaminated, Differences: []Difference{
+		"clean": {d, Own{ptr(int64(3)), ptr(int64(300)), ptr(int64(90))}, Audit{Verdict: Clean}},
+		"foreign": {d, Own{ptr(int64(2)), ptr(int64(200)), ptr(int64(90))}, Audit{Verdict: Contaminated, Differences: []Difference{
 			{"requests", 3, 2}, {"prompt tokens", 300, 200},
 		}}},
-		"difference before agreement": {d, Own{ptr(2), ptr(300), ptr(90)}, Audit{Verdict: Contaminated, Differences: []Difference{{"requests", 3, 2}}}},
-		"preempted": {preempted, Own{ptr(3), ptr(300), ptr(90)}, Audit{Verdict: Clean, Skipped: []string{
+		"difference before agreement": {d, Own{ptr(int64(2)), ptr(int64(300)), ptr(int64(90))}, Audit{Verdict: Contaminated, Differences: []Difference{{"requests", 3, 2}}}},
+		"preempted": {preempted, Own{ptr(int64(3)), ptr(int64(300)), ptr(int64(90))}, Audit{Verdict: Clean, Skipped: []string{
 			"prompt tokens: 1 requests were preempted, and their prompts are counted again",
 		}}},
-		"answer without usage": {d, Own{Finished: ptr(3)}, Audit{Verdict: Clean, Skipped: []string{
+		"answer without usage": {d, Own{Finished: ptr(int64(3))}, Audit{Verdict: Clean, Skipped: []string{
 			"prompt tokens: not every answer tells them", "generated tokens: not every answer tells them",
 		}}},
-		"server without counters": {Delta{}, Own{ptr(3), ptr(300), ptr(90)}, Audit{Verdict: Unaudited, Skipped: []string{
+		"server without counters": {Delta{}, Own{ptr(int64(3)), ptr(int64(300)), ptr(int64(90))}, Audit{Verdict: Unaudited, Skipped: []string{
 			"requests: the server does not count them", "prompt tokens: the server does not count them", "generated tokens: the server does not count them",
 		}}},
 		"restart": {Delta{Resets: []string{"x fell"}}, Own{}, Audit{Verdict: Contaminated, Skipped: []string{"everything: the counters began anew: x fell"}}},

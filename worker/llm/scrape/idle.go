@@ -55,6 +55,24 @@ func Idle(first, second Snapshot) error {
 	return nil
 }
 
+// Load is how busy a server is; nil: it does not say.
+type Load struct {
+	Running *float64 `json:"running"` // requests, over all engines
+	Waiting *float64 `json:"waiting"`
+	KVUse   *float64 `json:"kv_use"` // share of the fullest engine's cache, from 0 to 1
+}
+
+// Load is how busy the server was.
+func (s *Snapshot) Load() Load {
+	l := Load{Running: s.sum(running), Waiting: s.sum(waiting)}
+	for _, one := range s.find(kvUse) {
+		if l.KVUse == nil || one.value > *l.KVUse {
+			l.KVUse = &one.value
+		}
+	}
+	return l
+}
+
 // lacks says which of the gauges is missing, for any engine; empty if none is.
 func (s *Snapshot) lacks() string {
 	run, wait := s.engines(running), s.engines(waiting)
@@ -98,20 +116,18 @@ func (s *Source) WaitIdle(ctx context.Context, patience time.Duration) (Snapshot
 	if err != nil {
 		return last, err
 	}
-	tick := time.NewTicker(Apart)
-	defer tick.Stop()
 	for {
+		// Counted from the end of the last answer, so that a slow one brings no two looks together.
+		timer := time.NewTimer(Apart)
 		select {
 		case <-ctx.Done():
+			timer.Stop()
 			return last, context.Cause(ctx)
-		case <-tick.C:
+		case <-timer.C:
 		}
 		now, err := s.Fetch(ctx)
 		if err != nil {
 			return last, err
-		}
-		if now.At.Sub(last.At) < Apart {
-			continue // a slow answer before this one
 		}
 		err = Idle(last, now)
 		if last = now; err == nil || !time.Now().Before(end) {

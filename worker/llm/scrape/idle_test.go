@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // state is a metrics text with two engines.
@@ -107,6 +109,7 @@ func TestWaitIdle(t *testing.T) {
 		took     time.Duration
 		want     string
 	}{
+		"slow answers":      {[]string{state(1, 0, 0, 5), state(0, 0, 0, 5)}, 1500 * time.Millisecond, 6 * time.Second, 3, 6500 * time.Millisecond, ""},
 		"idle at once":      {[]string{state(0, 0, 0, 5)}, 0, 0, 2, time.Second, ""},
 		"idle in the end":   {[]string{state(1, 0, 0, 5), state(1, 0, 0, 8), state(0, 0, 0, 9), state(0, 0, 0, 9)}, 0, 10 * time.Second, 4, 3 * time.Second, ""},
 		"stale for 30 s":    {append(repeat(state(1, 0, 0, 5), 30), state(0, 0, 0, 5)), 0, 40 * time.Second, 32, 31 * time.Second, ""},
@@ -221,5 +224,35 @@ func TestRecordsAreJSON(t *testing.T) {
 	want := `{"prompt_tokens":0,"generation_tokens":0,"requests_finished":0,"requests_preempted":null,"cache_queries":null,"cache_hits":null,"spec_rounds":null,"spec_proposed":null,"spec_accepted":null,"spec_accepted_per_position":null}`
 	if string(text) != want {
 		t.Errorf("got %s", text)
+	}
+}
+
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	for file, want := range map[string]Load{
+		"vllm-2025-04.txt":     {ptr(0.0), ptr(0.0), ptr(0.0)},
+		"vllm-2026.txt":        {ptr(0.0), ptr(0.0), ptr(0.25)},
+		"vllm-openmetrics.txt": {ptr(1.0), ptr(2.0), nil},
+		"llamacpp-b6700.txt":   {ptr(1.0), ptr(3.0), nil},
+	} {
+		s := load(t, file)
+		if diff := cmp.Diff(want, s.Load()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", file, diff)
+		}
+	}
+}
+
+func TestBlockSize(t *testing.T) {
+	t.Parallel()
+	const name = "vllm:cache_config_info"
+	for text, want := range map[string]*int{
+		name + "{block_size=\"16\",engine=\"0\"} 1.0\n" + name + "{block_size=\"32\",engine=\"1\"} 1.0\n": ptr(32),
+		name + "{block_size=\"None\"} 1.0\n": nil,
+		"vllm:prompt_tokens_total 1\n":       nil,
+	} {
+		s := parse(t, text)
+		if diff := cmp.Diff(want, s.BlockSize()); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", text, diff)
+		}
 	}
 }

@@ -13,6 +13,7 @@ type quantity int
 const (
 	running quantity = iota
 	waiting
+	kvUse
 	promptTokens
 	generationTokens
 	finished
@@ -41,6 +42,7 @@ const processStart = "process_start_time_seconds"
 var names = map[quantity][][]string{
 	running:          {{"vllm:num_requests_running"}, {"sglang:num_running_reqs"}, {"sglang_num_running_reqs"}, {"llamacpp:requests_processing"}, {"tgi_batch_current_size"}, {"trtllm_num_requests_running"}},
 	waiting:          {{"vllm:num_requests_waiting"}, {"sglang:num_queue_reqs"}, {"sglang_num_queue_reqs"}, {"llamacpp:requests_deferred"}, {"tgi_queue_size"}, {"trtllm_num_requests_waiting"}},
+	kvUse:            {{"vllm:kv_cache_usage_perc"}, {"vllm:gpu_cache_usage_perc"}, {"sglang:token_usage"}, {"sglang_token_usage"}, {"llamacpp:kv_cache_usage_ratio"}, {"trtllm_kv_cache_utilization"}},
 	promptTokens:     {{"vllm:prompt_tokens"}, {"sglang:prompt_tokens"}, {"sglang_prompt_tokens"}, {"llamacpp:prompt_tokens", "llamacpp:prompt_tokens_cached"}, {"tgi_request_input_length_sum"}, {"trtllm_prompt_tokens"}},
 	generationTokens: {{"vllm:generation_tokens"}, {"sglang:generation_tokens"}, {"sglang_generation_tokens"}, {"llamacpp:tokens_predicted"}, {"tgi_request_generated_tokens_sum"}, {"trtllm_generation_tokens"}},
 	finished:         {{"vllm:request_success"}, {"sglang:num_requests"}, {"sglang_num_requests"}, {"tgi_request_success"}, {"trtllm_request_success"}},
@@ -85,7 +87,7 @@ func (s *Snapshot) set(set []string) []series {
 	for _, name := range set {
 		n := len(all)
 		for _, one := range s.series {
-			if one.kind != created && (one.name == name || one.name == name+"_total") {
+			if one.name == name || one.name == name+"_total" {
 				all = append(all, one)
 			}
 		}
@@ -115,7 +117,7 @@ func (s *Snapshot) positions() []float64 {
 	by := map[int]float64{}
 	for _, one := range s.find(acceptedAt) {
 		n, err := strconv.Atoi(one.labels["position"])
-		if err != nil || n < 0 {
+		if err != nil {
 			return nil
 		}
 		by[n] += one.value

@@ -108,7 +108,7 @@ func (l *life) read(body io.Reader) error {
 			}
 		}
 		switch {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF): // the transport says io.ErrUnexpectedEOF where the body was cut
 			return nil
 		case err != nil:
 			if err = l.explain(err); errors.Is(err, errDrain) {

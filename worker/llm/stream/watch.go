@@ -21,7 +21,7 @@ func NewWatch(hasText func(raw []byte) bool) *Watch {
 	return &Watch{hasText: hasText, text: make(chan struct{}), ended: make(chan struct{})}
 }
 
-// Text is closed when the first text has come.
+// Text is closed when the first text has come. It may never be, so wait for Ended as well.
 func (w *Watch) Text() <-chan struct{} { return w.text }
 
 // Ended is closed when the server has said [DONE], or when the exchange has ended in whatever way.

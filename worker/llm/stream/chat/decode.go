@@ -7,70 +7,49 @@ import (
 	"cpbench/worker/llm/stream/sse"
 )
 
-// wire is a frame as the servers send it, with the fields of all dialects.
-type wire struct {
-	Choices []choice        `json:"choices"`
-	Usage   *usage          `json:"usage"`
-	Timings json.RawMessage `json:"timings"` // llama.cpp
-	Metrics json.RawMessage `json:"metrics"` // vLLM with --enable-per-request-metrics
-
-	Error     json.RawMessage `json:"error"`      // an object, or TGI's text
-	ErrorType string          `json:"error_type"` // TGI
-	Object    string          `json:"object"`     // "error" in the flat form of SGLang and older vLLM
-	Message   text            `json:"message"`
-	Type      text            `json:"type"`
-	Code      json.RawMessage `json:"code"`
-}
-
-type choice struct {
-	Index  int   `json:"index"`
-	Delta  delta `json:"delta"`
-	Text   text  `json:"text"` // of plain completions
-	Finish text  `json:"finish_reason"`
-}
-
-type delta struct {
-	Content          text  `json:"content"`
-	ReasoningContent text  `json:"reasoning_content"` // vLLM until 2025-11, SGLang, llama.cpp
-	Reasoning        text  `json:"reasoning"`         // vLLM since, Ollama
-	ToolCalls        calls `json:"tool_calls"`
-	FunctionCall     *call `json:"function_call"`
-}
-
-type usage struct {
-	Prompt     *int64 `json:"prompt_tokens"`
-	Completion *int64 `json:"completion_tokens"`
-	Reasoning  *int64 `json:"reasoning_tokens"` // SGLang
-	Details    *struct {
-		Reasoning *int64 `json:"reasoning_tokens"`
-	} `json:"completion_tokens_details"`
-	PromptDetails *struct {
-		Cached *int64 `json:"cached_tokens"`
-	} `json:"prompt_tokens_details"`
-}
-
 // Decode reads the data of one event. A frame that is not understood is Broken, whatever it holds.
 func Decode(data []byte) Chunk {
 	data = bytes.TrimSpace(data)
-	if string(data) == "[DONE]" {
+	switch {
+	case string(data) == "[DONE]":
 		return Chunk{Kind: Done}
-	}
-	var w wire
-	if err := json.Unmarshal(data, &w); err != nil {
+	case len(data) == 0 || data[0] != '{' || !json.Valid(data):
 		return Chunk{Kind: Broken}
 	}
-	if e := w.failure(); e != nil {
-		return Chunk{Kind: Failed, Err: e, Usage: w.Usage.read()}
-	}
-	c := Chunk{Usage: w.Usage.read(), Server: numbers(w.Timings, w.Metrics)}
-	for _, ch := range w.Choices {
-		if ch.Index != 0 {
-			continue
+	var c Chunk
+	var choices, usage, timings, metrics []byte
+	fault := false
+	members(data, func(name, value []byte) {
+		switch string(name) {
+		case "choices":
+			choices = value
+		case "usage":
+			usage = value
+		case "timings": // llama.cpp
+			timings = value
+		case "metrics": // vLLM with --enable-per-request-metrics
+			metrics = value
+		case "error":
+			fault = fault || string(value) != "null"
+		case "object":
+			fault = fault || string(value) == `"error"`
 		}
-		c.take(ch)
+	})
+	c.Usage = readUsage(usage)
+	if fault {
+		if c.Err = failure(data); c.Err != nil {
+			c.Kind = Failed
+			return c
+		}
 	}
+	c.Server = numbers(timings, metrics)
+	some := false
+	elements(choices, func(choice []byte) {
+		some = true
+		c.choice(choice)
+	})
 	switch {
-	case len(w.Choices) > 0:
+	case some:
 		c.Kind = Choice
 	case c.Usage != nil:
 		c.Kind = Only
@@ -78,25 +57,52 @@ func Decode(data []byte) Chunk {
 	return c
 }
 
-// take adds choice 0.
-func (c *Chunk) take(ch choice) {
-	d := ch.Delta
-	c.Content += string(d.Content) + string(ch.Text)
+// choice adds a choice, if it is choice 0.
+func (c *Chunk) choice(raw []byte) {
+	var delta []byte
+	var plain, finish string
+	other := false
+	members(raw, func(name, value []byte) {
+		switch string(name) {
+		case "index":
+			n := number(value)
+			other = n != nil && *n != 0
+		case "delta":
+			delta = value
+		case "text": // of plain completions
+			plain = text(value)
+		case "finish_reason":
+			finish = text(value)
+		}
+	})
+	if other {
+		return
+	}
+	var older, newer string
+	members(delta, func(name, value []byte) {
+		switch string(name) {
+		case "content":
+			c.Content = text(value)
+		case "reasoning_content": // vLLM until 2025-11, SGLang, llama.cpp
+			older = text(value)
+		case "reasoning": // vLLM since, Ollama
+			newer = text(value)
+		case "tool_calls":
+			c.Tool += calls(value)
+		case "function_call": // before there were tools
+			c.Tool += call(value)
+		}
+	})
+	c.Content += plain
 	// A server that fills both names for the sake of old clients sends the same text twice.
 	switch {
-	case d.ReasoningContent != "":
-		c.Reasoning, c.ReasoningName = string(d.ReasoningContent), "reasoning_content"
-	case d.Reasoning != "":
-		c.Reasoning, c.ReasoningName = string(d.Reasoning), "reasoning"
+	case older != "":
+		c.Reasoning, c.ReasoningName = older, "reasoning_content"
+	case newer != "":
+		c.Reasoning, c.ReasoningName = newer, "reasoning"
 	}
-	for _, t := range d.ToolCalls {
-		c.Tool += t.text()
-	}
-	if d.FunctionCall != nil {
-		c.Tool += d.FunctionCall.text()
-	}
-	if ch.Finish != "" {
-		c.Finish = string(ch.Finish)
+	if finish != "" {
+		c.Finish = finish
 	}
 }
 
@@ -117,16 +123,39 @@ func HasText(raw []byte) bool {
 	return false
 }
 
-func (u *usage) read() *Usage {
-	if u == nil {
+// readUsage reads a usage object; nil if there is none.
+func readUsage(raw []byte) *Usage {
+	if len(raw) == 0 || raw[0] != '{' {
 		return nil
 	}
-	out := &Usage{Prompt: u.Prompt, Completion: u.Completion, Reasoning: u.Reasoning}
-	if u.Details != nil && u.Details.Reasoning != nil {
-		out.Reasoning = u.Details.Reasoning
+	var u Usage
+	var top *int64 // SGLang
+	members(raw, func(name, value []byte) {
+		switch string(name) {
+		case "prompt_tokens":
+			u.Prompt = number(value)
+		case "completion_tokens":
+			u.Completion = number(value)
+		case "reasoning_tokens":
+			top = number(value)
+		case "completion_tokens_details":
+			u.Reasoning = member(value, "reasoning_tokens")
+		case "prompt_tokens_details":
+			u.Cached = member(value, "cached_tokens")
+		}
+	})
+	if u.Reasoning == nil {
+		u.Reasoning = top
 	}
-	if u.PromptDetails != nil {
-		out.Cached = u.PromptDetails.Cached
-	}
+	return &u
+}
+
+// member is a number within an object; nil if it is not there.
+func member(raw []byte, want string) (out *int64) {
+	members(raw, func(name, value []byte) {
+		if string(name) == want {
+			out = number(value)
+		}
+	})
 	return out
 }

@@ -39,7 +39,7 @@ var mark = []byte("\xef\xbb\xbf")
 // Parse returns the frames of a whole stream in order; a comment within an event comes before it. After a line of more
 // than MaxLine bytes it gives up: the frames before it are returned with an error that wraps ErrLine.
 func Parse(raw []byte) ([]Frame, error) {
-	var p parser
+	p := parser{frames: make([]Frame, 0, min(bytes.Count(raw, []byte("\n\n")), 1<<20))}
 	at := 0
 	if bytes.HasPrefix(raw, mark) {
 		at = len(mark)

@@ -1,0 +1,247 @@
+package llm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"cpbench/plan"
+	"cpbench/plan/catalogue"
+	"cpbench/worker"
+	"cpbench/worker/container"
+	"cpbench/worker/llm/dialect"
+	"cpbench/worker/llm/preflight"
+	"cpbench/worker/llm/scrape"
+	"cpbench/worker/llm/server"
+	"cpbench/worker/result"
+	"cpbench/worker/tree"
+)
+
+// living is a server that answers.
+type living struct {
+	target   string         // key of the target
+	asked    string         // model and addresses of metrics that were asked for
+	process  *server.Server // nil: it was there already
+	seen     *dialect.Server
+	metrics  *scrape.Source
+	looked   bool // the preflight is done
+	findings preflight.Findings
+	salts    map[string][]string // of warm groups that have filled the cache, by the id of their point
+}
+
+// live gives the server of a setting: the one of the last group if it is the same and lives, else another one, after
+// that one has been stopped.
+func (s *session) live(ctx context.Context, setting plan.Setting) (*living, ending) {
+	sv := setting.Serving
+	target, asked := sv.Target.Key(), fmt.Sprintf("%q %q", sv.Model, sv.MetricsURLs)
+	if end, bad := s.refused[target]; bad {
+		return nil, end
+	}
+	if l := s.living; l != nil && l.target == target && l.asked == asked && (l.process == nil || l.process.Dead() == nil) {
+		return l, ending{}
+	}
+	l := &living{target: target, asked: asked, salts: map[string][]string{}}
+	if old := s.living; old != nil && old.target == target && old.process != nil && old.process.Dead() == nil {
+		l.process = old.process // another model of the same server
+	} else if s.stop(nil); len(sv.Target.Command) > 0 {
+		var err error
+		if l.process, err = s.start(ctx, setting); err != nil {
+			end := failed("the server could not be started", err)
+			if dead := deadEnding(err); dead.outcome != "" {
+				end = dead
+				s.refused[target] = ending{dead.outcome, dead.reason + ", and was not tried again", dead.evidence}
+			}
+			return nil, end
+		}
+	}
+	s.living = l
+	return l, s.meet(ctx, l, sv)
+}
+
+// deadEnding is the ending that the death of a server is; none if the error tells of no death.
+func deadEnding(err error) ending {
+	var dead *server.Dead
+	if !errors.As(err, &dead) {
+		return ending{}
+	}
+	return ending{catalogue.Error, dead.What, dead.Tail}
+}
+
+// start starts the server of a setting, in the container of the spec if there is one.
+func (s *session) start(ctx context.Context, setting plan.Setting) (*server.Server, error) {
+	s.starts++
+	p := s.job.Run.Plan
+	dir, log := p.Dir, filepath.Join(s.job.LogDir, "server-"+strconv.Itoa(s.starts)+".log")
+	if w := s.spec.Workdir; w != "" {
+		dir = s.path(w)
+	}
+	s.job.Log.Info("server starts", "target", setting.Serving.Target.Key(), "log", filepath.Base(log))
+	began, err := server.Start(ctx, server.Options{
+		On: func(port int) server.Program {
+			t := setting.Serving.Target.Bound(port)
+			own := setting
+			own.Env = t.Env
+			cpus := p.Arrays[s.job.Task.Array].Shape.CPUsPerTask
+			argv, env := container.Of(s.job.Run).Alone(t.Command, worker.OutsideStep(s.job.Environ(own)), dir, setting.Resources.GPUsPerNode > 0, cpus, s.job.Hosts)
+			return server.Program{Command: argv, Env: env, Ready: t.Ready}
+		},
+		Dir: dir, Log: log, Limit: time.Duration(s.spec.Server.ReadyTimeout),
+	})
+	if err != nil {
+		s.job.Log.Warn("no server", "error", s.key.Redact(err.Error()))
+		return nil, err
+	}
+	s.job.Log.Info("server ready", "port", began.Port, "seconds", began.Took.Seconds())
+	return began, nil
+}
+
+// stop ends the server that the task has started, if one is there. What was not as it should be is a warning of the
+// result, or a line in the log where no result is at hand.
+func (s *session) stop(r *result.Result) {
+	l := s.living
+	if s.living = nil; l == nil || l.process == nil {
+		return
+	}
+	grace := time.Duration(s.spec.Server.StopGrace)
+	if s.hurried {
+		grace = min(grace, tree.DefaultGrace) // whoever told us to stop does not wait for long
+	}
+	report, err := l.process.Stop(grace)
+	text := ""
+	switch {
+	case err != nil:
+		text = err.Error()
+	case report.Killed > 0:
+		text = fmt.Sprintf("%d processes of the server ignored TERM and had to be killed", report.Killed)
+	}
+	s.job.Log.Info("server stopped", "told", report.Told, "killed", report.Killed, "seconds", report.Duration.Seconds(), "doubt", text)
+	if text != "" && r != nil {
+		r.Warn(catalogue.LateKill, text, "")
+	}
+}
+
+// meet finds out what the server is.
+func (s *session) meet(ctx context.Context, l *living, sv *plan.Serving) ending {
+	address := sv.Target.URL
+	if l.process != nil {
+		address = sv.Target.Bound(l.process.Port).URL
+	}
+	seen, err := dialect.Detect(ctx, dialect.Options{URL: address, Model: sv.Model, Key: s.key})
+	if err != nil {
+		end := s.explain(l, failed("the server does not say what it serves", err), nil)
+		s.stop(nil)
+		return end
+	}
+	l.seen = seen
+	if len(sv.MetricsURLs) > 0 {
+		seen.MetricsURLs = nil
+		for _, u := range sv.MetricsURLs {
+			if l.process != nil {
+				u = plan.AtPort(u, l.process.Port)
+			}
+			seen.MetricsURLs = append(seen.MetricsURLs, u)
+		}
+	}
+	l.metrics = Source(seen, s.key)
+	s.job.Log.Info("server", "kind", seen.Kind, "version", seen.Version, "model", seen.Model.ID, "root", seen.Model.Root)
+	return ending{}
+}
+
+// Source reads the metrics of a server. The key goes to the server's own host alone.
+func Source(seen *dialect.Server, key dialect.Key) *scrape.Source {
+	return &scrape.Source{Client: dialect.NewClient(), URLs: seen.MetricsURLs, Authorize: func(r *http.Request) {
+		if u, err := url.Parse(seen.URL); err == nil && u.Host == r.URL.Host {
+			key.Authorize(r)
+		}
+	}}
+}
+
+// during ends the context when the server of the task ends: nobody waits for answers of a server that is gone.
+func (l *living) during(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if l.process == nil {
+		return ctx, func() { cancel(nil) }
+	}
+	go func() {
+		select {
+		case <-l.process.Gone():
+			cancel(l.process.Dead())
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// introduce writes down who answers.
+func (l *living) introduce(r *result.Result) {
+	facts := map[string]string{
+		"server": string(l.seen.Kind), "server_version": l.seen.Version, "served_model": l.seen.Model.ID, "served_root": l.seen.Model.Root,
+	}
+	if n := l.seen.ContextLimit; n != nil {
+		facts["served_limit_tokens"] = strconv.Itoa(*n)
+	}
+	maps.DeleteFunc(facts, func(_, v string) bool { return v == "" })
+	maps.Copy(r.Provenance, facts)
+}
+
+// examine runs the preflight before the first group of a server. What it finds bad ends every group, and a doubt stands
+// in every result.
+func (l *living) examine(ctx context.Context, s *session, r *result.Result) ending {
+	if !l.looked {
+		if _, err := l.metrics.WaitIdle(ctx, patience(l.seen)); err != nil {
+			if busy := new(scrape.NotIdle); errors.As(err, &busy) || ctx.Err() != nil {
+				return ending{} // the group itself says so; the next one tries again
+			}
+			return badEnding(preflight.Look(ctx, l.seen, l.metrics, 0, 0, nil))
+		}
+		l.findings = append(preflight.Look(ctx, l.seen, l.metrics, 0, 0, nil), preflight.Try(ctx, trial(s.spec, l.seen, l.metrics, s.hasWarm()))...)
+		if ctx.Err() != nil {
+			return failed("the preflight was cut off", context.Cause(ctx))
+		}
+		l.looked = true
+		s.log.preflight(l, r)
+	}
+	for _, f := range l.findings.Worst(preflight.Warn) {
+		doubt(r, f)
+	}
+	return badEnding(l.findings)
+}
+
+// badEnding is the first bad finding as the ending of a group; none if nothing is bad.
+func badEnding(findings preflight.Findings) ending {
+	bad := findings.Worst(preflight.Bad)
+	if len(bad) == 0 {
+		return ending{}
+	}
+	text := bad[0].Text
+	if bad[0].Advice != "" {
+		text += "; " + bad[0].Advice
+	}
+	return ending{catalogue.Error, "preflight: " + bad[0].Check, text}
+}
+
+// hasWarm reports whether the sweep has warm groups.
+func (s *session) hasWarm() bool {
+	return slices.ContainsFunc(s.job.Run.Plan.Axes, func(a plan.Axis) bool { return a.Name == "cache" && slices.Contains(a.Values, warm) })
+}
+
+// trial is the preflight with the settings of the sweep.
+func trial(w plan.Workload, seen *dialect.Server, metrics *scrape.Source, isWarm bool) preflight.Trial {
+	return preflight.Trial{
+		Server: seen, Metrics: metrics, Template: template(w), Sampling: w.Sampling, Priority: w.Priority, Timeouts: timeouts(w),
+		Thinks: w.Thinking != nil && *w.Thinking || w.ReasoningEffort != "" && w.ReasoningEffort != "none", Warm: isWarm,
+	}
+}
+
+// patience is how long an idle server is waited for: its gauges may be renewed rarely.
+func patience(seen *dialect.Server) time.Duration {
+	const usual = 10 * time.Second
+	return usual + seen.Kind.Traits().GaugeRefresh
+}
