@@ -66,8 +66,8 @@ fuzz: ## each target for so many inputs; a time would end a slow target in an er
 
 bench: ## the numbers of docs/benchmarks.md
 	mkdir -p bin
-	go test -run '^$$' -bench . -skip 'RoundTrip|Decode|Harness' -benchtime 1x -count 6 ./... | tee bin/bench.txt
-	go test -run '^$$' -bench 'RoundTrip|Decode|Harness' -benchtime 1000x -count 6 ./worker/... | tee -a bin/bench.txt
+	go test -run '^$$' -bench . -skip 'RoundTrip|Decode|Harness$$' -benchtime 1x -count 6 ./... | tee bin/bench.txt
+	go test -run '^$$' -bench 'RoundTrip|Decode|Harness$$' -benchtime 1000x -count 6 ./worker/... | tee -a bin/bench.txt
 	$(STAT) bin/bench.txt
 
 docs: ## the generated references
