@@ -26,7 +26,7 @@ deps: ## what the tests need beside Go; says what it does
 	bash slurm/slurmtest/install.sh
 
 test: deps ## every test; says which suites are left out
-	go test -timeout 15m ./...
+	go test -timeout 30m ./...
 
 slurm-test: ## the suites on a real Slurm alone, with its accounting
 	bash slurm/slurmtest/install.sh accounting
