@@ -3,6 +3,7 @@ package main
 import (
 	"maps"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,12 +11,18 @@ import (
 	"cpbench/slurm/slurmtest"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
 )
 
 // clustered runs the tests and then stops the cluster that they may have started.
 type clustered struct{ m *testing.M }
 
-func (c clustered) Run() int { return slurmtest.Main(c.m) }
+func (c clustered) Run() int {
+	if signal.Ignored(unix.SIGHUP) { // by nohup: the programs that the tests start would ignore it as well
+		signal.Notify(make(chan os.Signal, 1), unix.SIGHUP)
+	}
+	return slurmtest.Main(c.m)
+}
 
 func TestMain(m *testing.M) {
 	commands := maps.Clone(slurmtest.Commands())
