@@ -17,9 +17,7 @@ func TestPyxis(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, slurmtest.Shared(t))
 	srun := "#!/bin/bash\nargs=()\nfor a in \"$@\"; do case $a in --container-*|--no-container-*) printf '%s\\n' \"$a\" >>\"${0%/*}/given\";; *) args+=(\"$a\");; esac; done\nexec " + s.cluster.Bin + "/srun \"${args[@]}\"\n"
-	if err := os.WriteFile(filepath.Join(s.bin, "srun"), []byte(srun), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	slurmtest.Executable(t, filepath.Join(s.bin, "srun"), srun)
 	given := filepath.Join(s.bin, "given")
 	s.spec("image.sqsh", "")
 	const head = "version: 1\nname: pyxis\nmatrix: {cp: [2]}\nresources: {cpus_per_task: 2, time: 2m}\nenv: {NCCL_ALGO: 'Ring,Tree'}\ncontainer: {runtime: pyxis, image: image.sqsh, mounts: ['/usr:/opt/usr:ro']}\n"

@@ -82,9 +82,7 @@ func (s *site) onGPUs() {
 		`[ "$2" = 0 ] && printf GPU-aaaa || printf GPU-bbbb`, `printf GPU-%s "$2"`,
 		`[ "$2" = 0 ] && printf 00000000:1A:00.0 || printf 00000000:3B:00.0`, `printf 00000000:%sA:00.0 "$2"`,
 	).Replace(string(text))
-	if err := os.WriteFile(filepath.Join(s.bin, "nvidia-smi"), []byte(eight), 0o755); err != nil {
-		s.Fatal(err)
-	}
+	slurmtest.Executable(s, filepath.Join(s.bin, "nvidia-smi"), eight)
 }
 
 // results reads all results of the only run.

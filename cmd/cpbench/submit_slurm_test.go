@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -136,9 +135,7 @@ fi
 echo $(($(cat calls 2>/dev/null) + 1)) >calls
 exec /usr/bin/sbatch "$@"
 `
-	if err := os.WriteFile(filepath.Join(s.bin, "sbatch"), []byte(wrapper), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	slurmtest.Executable(t, filepath.Join(s.bin, "sbatch"), wrapper)
 	first := s.errors("cpbench submit sweep.yaml")
 	idle := func() {
 		s.until(2*time.Minute, func() bool { return s.must("squeue -h") == "" }, "the queue is not empty")

@@ -79,9 +79,7 @@ func onlyAccounting(t *testing.T, cluster *slurmtest.Cluster) string {
 	if err := os.Symlink(filepath.Join(cluster.Bin, "sacct"), filepath.Join(bin, "sacct")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(bin, "squeue"), []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	slurmtest.Executable(t, filepath.Join(bin, "squeue"), "#!/bin/sh\n")
 	return bin
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cpbench/slurm"
+	"cpbench/slurm/slurmtest"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -23,9 +24,7 @@ func commands(t *testing.T, squeue, sacct string) (*slurm.Slurm, func() []string
 	}
 	for name, body := range map[string]string{"squeue": squeue, "sacct": sacct} {
 		script := "#!/bin/sh\necho " + name + ` "$@" TZ=$TZ BITSTR=$SLURM_BITSTR_LEN FORMAT=$SACCT_FORMAT >>"${0%/*}/calls"` + "\n" + body + "\n"
-		if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		slurmtest.Executable(t, filepath.Join(bin, name), script)
 	}
 	env := append(os.Environ(), "TZ=America/New_York", "SACCT_FORMAT=JobID", "SLURM_TIME_FORMAT=relative")
 	return &slurm.Slurm{Bin: bin, Env: env}, func() []string {

@@ -2,7 +2,6 @@ package refusal_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -43,9 +42,7 @@ func strict(t *testing.T) *slurm.Slurm {
 			become = "runuser -u nobody -- "
 		}
 		script := fmt.Sprintf("#!/bin/sh\nexec %s%s/%s \"$@\"\n", become, c.Bin, name)
-		if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		slurmtest.Executable(t, filepath.Join(bin, name), script)
 	}
 	return &slurm.Slurm{Bin: bin, Dir: "/tmp", Env: c.Env()}
 }

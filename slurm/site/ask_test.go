@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"cpbench/slurm"
+	"cpbench/slurm/slurmtest"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -32,9 +33,7 @@ func stubs(t *testing.T, bodies map[string]string) *slurm.Slurm {
 		if body == "" {
 			continue
 		}
-		if err := os.WriteFile(filepath.Join(s.Bin, name), []byte("#!/bin/bash\n"+body+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		slurmtest.Executable(t, filepath.Join(s.Bin, name), "#!/bin/bash\n"+body+"\n")
 	}
 	return s
 }

@@ -270,9 +270,7 @@ func TestInstallWithoutRoot(t *testing.T) {
 	t.Parallel()
 	bin := t.TempDir()
 	for name, body := range map[string]string{"id": "echo 1000", "dpkg-query": "exit 1", "apt-get": "echo must not run; exit 1"} {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+body+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		slurmtest.Executable(t, filepath.Join(bin, name), "#!/bin/sh\n"+body+"\n")
 	}
 	cmd := exec.Command("bash", "install.sh")
 	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))

@@ -49,9 +49,7 @@ func newSite(t *testing.T, worker string) *site {
 		t.Fatal(err)
 	}
 	binary := filepath.Join(t.TempDir(), "cpbench")
-	if err := os.WriteFile(binary, []byte("#!/bin/bash\n"+worker+"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	slurmtest.Executable(t, binary, "#!/bin/bash\n"+worker+"\n")
 	run, err := folder.Create(filepath.Join(t.TempDir(), `it's a "run"`), time.Now(), p, nil, binary)
 	if err != nil {
 		t.Fatal(err)
@@ -161,9 +159,7 @@ func (s *site) stub(name, body string) {
 			s.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/bash\n"+body+"\n"), 0o755); err != nil {
-		s.Fatal(err)
-	}
+	slurmtest.Executable(s, filepath.Join(dir, name), "#!/bin/bash\n"+body+"\n")
 	s.slurm.Bin = dir
 	s.slurm.Env = append(s.fake.Env(), "REAL="+s.fake.Bin, "MARKS="+s.TempDir())
 }

@@ -14,6 +14,7 @@ import (
 	"cpbench/plan/folder"
 	"cpbench/slurm"
 	"cpbench/slurm/record"
+	"cpbench/slurm/slurmtest"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -27,9 +28,7 @@ func answers(t *testing.T, squeue, sacct string, subs ...submission) (*Told, *fo
 		if rows == "down" {
 			body = "#!/bin/sh\necho 'sacct: error: Problem talking to the database: Connection refused' >&2\nexit 1\n"
 		}
-		if err := os.WriteFile(filepath.Join(bin, name), []byte(body), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		slurmtest.Executable(t, filepath.Join(bin, name), body)
 	}
 	run := &folder.Run{Dir: t.TempDir(), Plan: &plan.Plan{Arrays: []plan.Array{{Lengths: []int{1, 1, 1}}}}}
 	endings, err := collect.ReadEndings(run)
