@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -16,7 +17,7 @@ func TestTorchAdapters(t *testing.T) {
 		python = "/usr/bin/python3"
 	}
 	if out, err := exec.CommandContext(t.Context(), python, "-c", "import torch.distributed").CombinedOutput(); err != nil {
-		if strings.Contains(os.Getenv("CPBENCH_TEST_REQUIRE"), "torch") {
+		if slices.Contains(strings.Split(os.Getenv("CPBENCH_TEST_REQUIRE"), ","), "torch") {
 			t.Fatalf("%s cannot import torch: %v\n%s", python, err, out)
 		}
 		t.Skipf("%s cannot import torch; make torch-test brings it", python)

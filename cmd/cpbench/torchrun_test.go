@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ func torchrunPython(t *testing.T) string {
 		python = filepath.Join(cache, "cpbench", "torch", "bin", "python")
 	}
 	if err := exec.CommandContext(t.Context(), python, "-c", "import torch.distributed.run").Run(); err != nil {
-		if strings.Contains(os.Getenv("CPBENCH_TEST_REQUIRE"), "torchrun") {
+		if slices.Contains(strings.Split(os.Getenv("CPBENCH_TEST_REQUIRE"), ","), "torchrun") {
 			t.Fatalf("no torchrun: %s: %v, and CPBENCH_TEST_REQUIRE asks for it", python, err)
 		}
 		t.Skipf("no torchrun: %s: %v; make torch-latest installs it", python, err)

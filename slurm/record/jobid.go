@@ -42,33 +42,6 @@ func (l Indices) Contains(index int) bool {
 	return false
 }
 
-// Len counts the indices; one that is named twice counts twice.
-func (l Indices) Len() int {
-	n := 0
-	for _, r := range l {
-		n += (r.Last-r.First)/r.Step + 1
-	}
-	return n
-}
-
-// String writes the list as Slurm does: 1-9:2,12.
-func (l Indices) String() string {
-	var b strings.Builder
-	for i, r := range l {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		fmt.Fprintf(&b, "%d", r.First)
-		if r.Last != r.First {
-			fmt.Fprintf(&b, "-%d", r.Last)
-		}
-		if r.Step != 1 {
-			fmt.Fprintf(&b, ":%d", r.Step)
-		}
-	}
-	return b.String()
-}
-
 // ParseJobID reads a job id. A list of indices that was cut off is ErrCut.
 func ParseJobID(text string) (JobID, error) {
 	if strings.Contains(text, cut) {

@@ -101,8 +101,8 @@ func TestIndices(t *testing.T) {
 			got = append(got, i)
 		}
 	}
-	if diff := cmp.Diff([]int{5, 6, 10, 15, 20}, got); diff != "" || list.Len() != len(got) {
-		t.Errorf("%d indices (-want +got):\n%s", list.Len(), diff)
+	if diff := cmp.Diff([]int{5, 6, 10, 15, 20}, got); diff != "" || size(list) != len(got) {
+		t.Errorf("%d indices (-want +got):\n%s", size(list), diff)
 	}
 }
 
@@ -129,7 +129,7 @@ func FuzzJobID(f *testing.F) {
 		if err != nil || !cmp.Equal(again, id.Indices) {
 			t.Errorf("%q: %s is read as %v (%v)", text, id.Indices, again, err)
 		}
-		if id.Indices.Len() > 5000 {
+		if size(id.Indices) > 5000 {
 			return
 		}
 		meant := map[int]bool{}

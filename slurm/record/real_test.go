@@ -120,7 +120,7 @@ func TestRealSlurm(t *testing.T) {
 	if task, _ := snap.Find("again.0.a1", 1); task.Restarts != 1 {
 		t.Errorf("requeued once: %+v", task)
 	}
-	if got := len(snap.Waiting("waits.0.a1")); got != 3 {
+	if got := waiting(snap, "waits.0.a1"); got != 3 {
 		t.Errorf("%d tasks wait, want 3", got)
 	}
 	ids, err := ByName(t.Context(), b.slurm, []string{"waits.0.a1", "nobody.0.a1"}, b.since)
@@ -139,7 +139,7 @@ func TestRealSlurm(t *testing.T) {
 	if task, _ := snap.Find("toolong.0.a1", 99); !strings.HasPrefix(string(task.State), "CANCELLED") || !task.Start.IsZero() {
 		t.Errorf("by the queue or by the books it is cancelled before its start: %+v", task)
 	}
-	if !snap.Settled("toolong.0.a1", []int{0, 50, 99}) || !snap.Settled("held.0.a1", []int{0, 1, 2}) {
+	if !settled(snap, "toolong.0.a1", []int{0, 50, 99}) || !settled(snap, "held.0.a1", []int{0, 1, 2}) {
 		t.Error("arrays that were cancelled are not settled")
 	}
 	b.slurm.Bin = onlyAccounting(t, cluster)
@@ -155,7 +155,7 @@ func TestRealSlurm(t *testing.T) {
 			t.Errorf("%s[2]: %+v", name, task)
 		}
 	}
-	if !snap.Settled("ends.0.a1", []int{0, 1, 2, 3}) || snap.Settled("ends.0.a1", []int{0, 1, 2, 3, 4}) {
+	if !settled(snap, "ends.0.a1", []int{0, 1, 2, 3}) || settled(snap, "ends.0.a1", []int{0, 1, 2, 3, 4}) {
 		t.Error("an array is settled when all of its tasks have ended")
 	}
 }

@@ -134,7 +134,7 @@ func TestAsk(t *testing.T) {
 	if diff := cmp.Diff(want, task); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := len(snap.Waiting("waits.0.a1")); got != 5 {
+	if got := waiting(snap, "waits.0.a1"); got != 5 {
 		t.Errorf("%d tasks wait, want 5", got)
 	}
 	if diff := cmp.Diff([]string{
@@ -158,11 +158,11 @@ func TestAskAfterTheEnd(t *testing.T) {
 		{"again.0.a1", 1, "CANCELLED 0:15 n1"},
 	})
 	for name, indices := range map[string][]int{"ends.0.a1": {0, 1, 2, 3, 4, 5, 6}, "waits.0.a1": {0, 1, 2, 3, 4, 5, 6, 9}, "nodes.0.a1": nil} {
-		if !snap.Settled(name, indices) {
+		if !settled(snap, name, indices) {
 			t.Errorf("%s is not settled", name)
 		}
 	}
-	if snap.Settled("ends.0.a1", []int{0, 7}) || snap.Settled("nothing", nil) || snap.Settled("odd name|x.0.a1", nil) {
+	if settled(snap, "ends.0.a1", []int{0, 7}) || settled(snap, "nothing", nil) || settled(snap, "odd name|x.0.a1", nil) {
 		t.Error("what is not known is settled")
 	}
 }
@@ -199,7 +199,7 @@ func TestAskAccountingAlone(t *testing.T) {
 		{"waits.0.a1", 1, "RUNNING n1 (booked)"},
 		{"ends.0.a1", 0, "COMPLETED 0:0 n1 (booked)"},
 	})
-	if snap.Settled("waits.0.a1", []int{1}) {
+	if settled(snap, "waits.0.a1", []int{1}) {
 		t.Error("a task that stands in the books as running is settled")
 	}
 }
@@ -254,7 +254,7 @@ func TestLag(t *testing.T) {
 		{"one that waited", rows("1|1|CANCELLED by 0|0:0|2026-11-30T13:07:31|2026-11-30T13:07:32|2026-11-30T13:07:32|02:00:00|None assigned|short|100M|PartitionTimeLimit|lag.1.a1"), true},
 		{"cancelled behind one that has run", rows(row("1_0", "FAILED", at), row("1_[0-2%1]", "CANCELLED by 0", "None")), true},
 	} {
-		if got := stage.snap.Settled("lag.1.a1", all); got != stage.want {
+		if got := settled(stage.snap, "lag.1.a1", all); got != stage.want {
 			t.Errorf("%s: settled %v", stage.name, got)
 		}
 	}

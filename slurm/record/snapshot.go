@@ -135,11 +135,6 @@ func (s *Snapshot) Tasks(key string) []Task {
 	return all
 }
 
-// Waiting returns those Tasks of a name or an id that have yet to start.
-func (s *Snapshot) Waiting(key string) []Task {
-	return slices.DeleteFunc(s.Tasks(key), func(t Task) bool { return !t.Waits() })
-}
-
 // Find returns what is known about one task, by its name or id and its index, of the newest submission that has it.
 // Not found means not known, and never that the task is lost: accounting's rows come seconds late, and a waiting task
 // that was cancelled has none. A task that is found, has not ended and is not Live stands in accounting alone: the
@@ -177,28 +172,4 @@ func (a *array) find(index int, queue bool) (Task, bool) {
 		return bare, true
 	}
 	return Task{}, false
-}
-
-// Settled reports whether all of an array has ended, by its name or id: every one of the indices is known to have. nil
-// asks about a job that is no array.
-func (s *Snapshot) Settled(key string, indices []int) bool {
-	if indices == nil {
-		indices = []int{-1}
-	}
-	for _, index := range indices {
-		if t, ok := s.Find(key, index); !ok || !t.Ended() {
-			return false
-		}
-	}
-	return true
-}
-
-// Submitted returns when the newest submission with a name or an id was made; zero: not known.
-func (s *Snapshot) Submitted(key string) time.Time {
-	for _, a := range slices.Backward(s.arrays) {
-		if a.id == key || a.name == key {
-			return a.submit
-		}
-	}
-	return time.Time{}
 }
