@@ -88,9 +88,6 @@ func (e *Endings) Of(a Attempt) (Ending, bool) {
 	return ending, ok
 }
 
-// Len counts the attempts whose final state is kept.
-func (e *Endings) Len() int { return len(e.tasks) }
-
 // Add takes in a final state. One that is kept already stays, unless the attempt has ended again later: the first word
 // is the controller's, and accounting cuts exit codes.
 func (e *Endings) Add(a Attempt, ending Ending) {

@@ -76,7 +76,7 @@ func TestEndingsAreKept(t *testing.T) {
 	if got, _ := endings(t, run).Of(id); got != again {
 		t.Errorf("kept: %+v", got)
 	}
-	if n := endings(t, run).Len(); n != 1 {
+	if n := len(endings(t, run).tasks); n != 1 {
 		t.Errorf("%d endings", n)
 	}
 }
@@ -102,7 +102,7 @@ func TestEndingsOfMany(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if n := endings(t, run).Len(); n != many {
+	if n := len(endings(t, run).tasks); n != many {
 		t.Errorf("%d of %d endings are kept", n, many)
 	}
 }

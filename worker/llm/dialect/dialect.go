@@ -4,12 +4,7 @@
 // by whoever measures, with the body that Body makes.
 package dialect
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-	"time"
-)
+import "time"
 
 // Kind is the software that serves.
 type Kind string
@@ -23,21 +18,6 @@ const (
 	TRTLLM   Kind = "trtllm" // trtllm-serve
 	None     Kind = "none"   // speaks the chat endpoint and no more is known
 )
-
-// Kinds are all kinds, in the order in which they are told to people.
-func Kinds() []Kind { return []Kind{VLLM, SGLang, LlamaCPP, TGI, TRTLLM, None} }
-
-// ParseKind checks a kind that a user wrote.
-func ParseKind(text string) (Kind, error) {
-	if k := Kind(text); slices.Contains(Kinds(), k) {
-		return k, nil
-	}
-	var names []string
-	for _, k := range Kinds() {
-		names = append(names, string(k))
-	}
-	return "", fmt.Errorf("unknown server %q; known are %s", text, strings.Join(names, ", "))
-}
 
 // Order says which of two priorities is served first.
 type Order string

@@ -21,9 +21,6 @@ func instruction(name string, version int, text string) Instruction {
 	return Instruction{Name: name, Version: version, SHA256: digest([]byte(text)), text: text}
 }
 
-// Instructions are all instructions, for a record of what a version of cpbench sends.
-func Instructions() []Instruction { return []Instruction{alone, record} }
-
 // frame is a chat prompt around a document, which may be empty. One user message, because some templates refuse a
 // system message. The file number comes first: prompts of different keys differ within the first block of a prefix
 // cache, so that a cache without salts has nothing to find.
