@@ -13,6 +13,7 @@ import (
 	"cpbench/plan"
 	"cpbench/plan/catalogue"
 	"cpbench/plan/folder"
+	"cpbench/plan/folder/foldertest"
 	"cpbench/worker/result"
 
 	"github.com/google/go-cmp/cmp"
@@ -36,31 +37,10 @@ workload:
 
 var stamp = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// newRun freezes a sweep in a folder whose name has a blank and quotes.
+// newRun freezes a sweep.
 func newRun(t testing.TB, yaml string) *folder.Run {
 	t.Helper()
-	spec, err := plan.Load("sweep.yaml", []byte(yaml))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, _, err := plan.New(spec, plan.Options{Source: "sweep.yaml", Version: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := filepath.Join(t.TempDir(), `it's a "run"`)
-	binary := filepath.Join(t.TempDir(), "cpbench")
-	if err := os.WriteFile(binary, []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	run, err := folder.Create(dir, stamp, p, []byte(yaml), binary)
-	if err != nil {
-		t.Fatal(err)
-	}
-	run, err = folder.Open(run.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return run
+	return foldertest.New(t, yaml, foldertest.Options{At: stamp})
 }
 
 // each gives every planned execution of the run, with a result to edit and write.

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"cpbench/plan"
 	"cpbench/plan/catalogue"
 	"cpbench/plan/folder"
+	"cpbench/plan/folder/foldertest"
 	"cpbench/worker/result"
 )
 
@@ -30,28 +30,7 @@ resources: {time: 5m}
 // newRun plans a spec into a run folder.
 func newRun(t *testing.T, spec string) *folder.Run {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), `it's a "run"`)
-	source := filepath.Join(dir, "sweep.yaml")
-	s, err := plan.Load(source, []byte(spec))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, _, err := plan.New(s, plan.Options{Source: source, Version: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	binary := filepath.Join(dir, "binary")
-	if err := os.WriteFile(binary, []byte("#!/bin/sh\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	run, err := folder.Create(dir, time.Now(), p, []byte(spec), binary)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return run
+	return foldertest.New(t, spec, foldertest.Options{})
 }
 
 // fake is a workload whose phases are told by functions. It appends the name of each phase to one file.

@@ -50,6 +50,9 @@ var layers = map[string][]string{
 	"worker/llm/scrape":     {},
 	"worker/llm/dialect":    {"worker/llm/prompt"},
 
+	// Of tests.
+	"plan/folder/foldertest": {"plan", "plan/folder", "plan/catalogue", "plan/expr"},
+
 	// The load client of the serving benchmark.
 	"worker/llm/llmtest":     {},
 	"worker/llm/stream/sse":  {},

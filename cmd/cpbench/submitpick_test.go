@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"cpbench/plan"
 	"cpbench/plan/catalogue"
 	"cpbench/plan/folder"
+	"cpbench/plan/folder/foldertest"
 	"cpbench/slurm"
 	"cpbench/slurm/submit"
 	"cpbench/worker"
@@ -22,23 +22,8 @@ import (
 // pickRun is a run of four tasks in a folder whose name means something in a pattern.
 func pickRun(t *testing.T) *folder.Run {
 	t.Helper()
-	spec, err := plan.Load("sweep.yaml", []byte("version: 1\nname: s\nmatrix: {n: [1, 2, 3, 4]}\norder: as-written\nworkload: {kind: model, mode: inference, command: [x]}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, _, err := plan.New(spec, plan.Options{Source: "sweep.yaml", Version: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	binary := filepath.Join(t.TempDir(), "cpbench")
-	if err := os.WriteFile(binary, []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	run, err := folder.Create(filepath.Join(t.TempDir(), `[a-b] it's "*"?`), time.Now(), p, nil, binary)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return run
+	const text = "version: 1\nname: s\nmatrix: {n: [1, 2, 3, 4]}\norder: as-written\nworkload: {kind: model, mode: inference, command: [x]}\n"
+	return foldertest.New(t, text, foldertest.Options{Runs: filepath.Join(t.TempDir(), `[a-b] it's "*"?`)})
 }
 
 func TestBadNodes(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"cpbench/plan"
 	"cpbench/plan/catalogue"
 	"cpbench/plan/folder"
+	"cpbench/plan/folder/foldertest"
 	"cpbench/worker/result"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,26 +27,7 @@ func ptr[T any](v T) *T { return &v }
 
 func newRun(t testing.TB, yaml string) *folder.Run {
 	t.Helper()
-	spec, err := plan.Load("sweep.yaml", []byte(yaml))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, _, err := plan.New(spec, plan.Options{Source: "sweep.yaml", Version: "v0-test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	binary := filepath.Join(t.TempDir(), "cpbench")
-	if err := os.WriteFile(binary, []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	run, err := folder.Create(filepath.Join(t.TempDir(), `it's a "run"`), stamp, p, []byte(yaml), binary)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if run, err = folder.Open(run.Dir); err != nil {
-		t.Fatal(err)
-	}
-	return run
+	return foldertest.New(t, yaml, foldertest.Options{At: stamp, Version: "v0-test"})
 }
 
 // measure writes a result for every planned execution for which visit returns true.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"cpbench/plan"
 	"cpbench/plan/folder"
+	"cpbench/plan/folder/foldertest"
 	"cpbench/slurm"
 	"cpbench/slurm/slurmtest"
 )
@@ -40,20 +40,7 @@ type site struct {
 
 func newSite(t *testing.T, worker string) *site {
 	t.Helper()
-	spec, err := plan.Load("sweep.yaml", []byte(sweep+"slurm: {multi_shape: error, parallel: 4, exclude: n9}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, _, err := plan.New(spec, plan.Options{Source: "sweep.yaml", Version: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	binary := filepath.Join(t.TempDir(), "cpbench")
-	slurmtest.Executable(t, binary, "#!/bin/bash\n"+worker+"\n")
-	run, err := folder.Create(filepath.Join(t.TempDir(), `it's a "run"`), time.Now(), p, nil, binary)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := foldertest.New(t, sweep+"slurm: {multi_shape: error, parallel: 4, exclude: n9}\n", foldertest.Options{Script: "#!/bin/bash\n" + worker + "\n"})
 	for i := range run.Plan.Arrays {
 		_, _, err := run.AddScript(i, func(n int) ([]byte, error) { return slurm.Script(slurm.Job{Run: run, Array: i, Attempt: n}) })
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"cpbench/plan"
 	"cpbench/plan/catalogue"
 	"cpbench/plan/folder"
+	"cpbench/plan/folder/foldertest"
 	"cpbench/worker"
 	"cpbench/worker/result"
 	"cpbench/worker/tree"
@@ -129,23 +130,11 @@ func newStage(t testing.TB, text string) *stage {
 	}
 	text = strings.ReplaceAll(text, "PROG", quoted(program))
 	text = strings.ReplaceAll(text, "STATE", quoted(filepath.Join(dir, "state")))
-	source := filepath.Join(dir, "sweep.yaml")
-	s, err := plan.Load(source, []byte(text))
-	if err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	p, _, err := plan.New(s, plan.Options{Source: source, Version: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
 	binary, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	run, err := folder.Create(dir, time.Now(), p, []byte(text), binary)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := foldertest.New(t, text, foldertest.Options{Runs: dir, Source: filepath.Join(dir, "sweep.yaml"), Binary: binary})
 	task, err := run.Task(0, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"cpbench/plan"
 	"cpbench/plan/catalogue"
 	"cpbench/plan/folder"
+	"cpbench/plan/folder/foldertest"
 	"cpbench/worker"
 	"cpbench/worker/model/reference"
 	"cpbench/worker/result"
@@ -105,27 +106,12 @@ func (l *lockedBuffer) String() string {
 // newStage plans a spec into a run folder of which the test binary is the cpbench.
 func newStage(t testing.TB, text string) *stage {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), `it's a "run"`)
-	source := filepath.Join(dir, "sweep.yaml")
-	s, err := plan.Load(source, []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, _, err := plan.New(s, plan.Options{Source: source, Version: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
 	binary, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	run, err := folder.Create(dir, time.Now(), p, []byte(text), binary)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := filepath.Join(t.TempDir(), `it's a "run"`)
+	run := foldertest.New(t, text, foldertest.Options{Runs: dir, Source: filepath.Join(dir, "sweep.yaml"), Binary: binary})
 	task, err := run.Task(0, 0)
 	if err != nil {
 		t.Fatal(err)
