@@ -44,3 +44,12 @@ func Sizes(setting plan.Setting) result.Sizes {
 	}
 	return result.Sizes{Tokens: size("tokens"), Atoms: size("atoms"), MSA: size("msa"), Ranks: setting.Ranks, Topology: setting.Topology}
 }
+
+// SizesAt are the sizes that a search asks for with size n of the point; none where it cannot be evaluated there.
+func (j Job) SizesAt(p plan.Point, n int64) result.Sizes {
+	setting, err := j.Run.Plan.At(p, n)
+	if err != nil {
+		return result.Sizes{}
+	}
+	return Sizes(setting)
+}

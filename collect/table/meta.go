@@ -33,24 +33,39 @@ func (t *Table) Meta() []Field {
 		{"Steps", fmt.Sprintf("at least %d for warm-up, %d timed; %s, order %s", w.Warmup, w.Iterations, repeats(t.Plan.Spec.Repeats), t.Plan.Spec.Order)},
 		{"Hosts", t.fact("host", unknown)},
 	}
-	for _, f := range []struct{ name, key string }{
+	list = append(list, t.known([]Field{
 		{"Driver", "driver"},
 		{"Batch", "batch"},
 		{"Nodes", "hosts"},
 		{"SM clock seen", "sm_clock_observed"},
 		{"Model", "setting model"},
 		{"NCCL", "nccl"},
+	})...)
+	list = append(list, t.machine()...)
+	return append(list, t.origin()...)
+}
+
+// known looks the facts up whose names stand as the values of the fields, and leaves out those that nobody knows or that
+// do not apply.
+func (t *Table) known(keys []Field) []Field {
+	var list []Field
+	for _, f := range keys {
+		if v := t.fact(f.Value, ""); v != "" && v != catalogue.NotApplicable {
+			list = append(list, Field{f.Name, v})
+		}
+	}
+	return list
+}
+
+// machine says on what the programs ran.
+func (t *Table) machine() []Field {
+	return t.known([]Field{
 		{"CPU", "cpu"},
 		{"CPUs allowed", "cpus_allowed"},
 		{"Kernel", "kernel"},
 		{"Slurm partition", "slurm_partition"},
 		{"Slurm job", "slurm_job"},
-	} {
-		if v := t.fact(f.key, ""); v != "" && v != catalogue.NotApplicable {
-			list = append(list, Field{f.name, v})
-		}
-	}
-	return append(list, t.origin()...)
+	})
 }
 
 // origin says where the numbers come from, and whether they may be published.

@@ -200,20 +200,12 @@ func (t *Table) servingMeta() []Field {
 	if w.Priority != nil {
 		list = append(list, Field{"Priority", fmt.Sprint(*w.Priority)})
 	}
-	for _, f := range []struct{ name, key string }{
+	list = append(list, t.known([]Field{
 		{"Context limit (tok)", "served_limit_tokens"},
 		{"GPU model", "gpu"},
 		{"Driver", "driver"},
-		{"CPU", "cpu"},
-		{"CPUs allowed", "cpus_allowed"},
-		{"Kernel", "kernel"},
-		{"Slurm partition", "slurm_partition"},
-		{"Slurm job", "slurm_job"},
-	} {
-		if v := t.fact(f.key, ""); v != "" && v != catalogue.NotApplicable {
-			list = append(list, Field{f.name, v})
-		}
-	}
+	})...)
+	list = append(list, t.machine()...)
 	return append(list, t.origin()...)
 }
 

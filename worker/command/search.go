@@ -41,13 +41,7 @@ func (h *hunt) before() []search.Trial {
 		return nil // then all of them are made again
 	}
 	h.s.gpus.Enter(h.r, 1) // tells their model
-	known := h.report.Known(last, h.r.Provenance["gpu"], func(n int64) result.Sizes {
-		setting, err := h.s.job.Run.Plan.At(h.pair.Point, n)
-		if err != nil {
-			return result.Sizes{}
-		}
-		return worker.Sizes(setting)
-	})
+	known := h.report.Known(last, h.r.Provenance["gpu"], func(n int64) result.Sizes { return h.s.job.SizesAt(h.pair.Point, n) })
 	if len(known) > 0 {
 		h.sampled = last.Metrics[catalogue.PeakDeviceBytes] != nil
 		h.s.job.Log.Info("resumed", "trials", len(known), "attempt", last.Attempt)
