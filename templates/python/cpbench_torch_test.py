@@ -386,10 +386,11 @@ class Pulses(unittest.TestCase):
 
     def test_signs(self) -> None:
         told: List[Dict[str, Any]] = []
-        enough = threading.Event()
+        counted, enough = threading.Event(), threading.Event()
 
         class Line:
             def say(self, kind: str, **fields: Any) -> None:
+                counted.wait()
                 told.append(dict(fields, type=kind))
                 if len(told) == 1:
                     raise MemoryError
@@ -399,6 +400,7 @@ class Pulses(unittest.TestCase):
 
         pulse = ct.Pulse(Line(), sys.modules[__name__], 0.001)  # type: ignore[arg-type]
         pulse.done = 3
+        counted.set()
         enough.wait()
         self.assertEqual([m["type"] for m in told], ["alive"] * 3)
         self.assertEqual(told[-1]["done"], 3)
