@@ -202,20 +202,33 @@ func addressSpace() (int64, error) {
 
 // mapTile maps size bytes while spare more are free. It never holds on to the spare ones.
 func mapTile(size, spare int64) ([]byte, error) {
-	p, err := unix.MmapPtr(-1, 0, nil, uintptr(size+spare), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	p, err := mapTrimmed(uintptr(size), uintptr(spare))
 	if err != nil {
 		return nil, err
-	}
-	if spare > 0 {
-		if err := unix.MunmapPtr(unsafe.Add(p, size), uintptr(spare)); err != nil {
-			return nil, err
-		}
 	}
 	b := unsafe.Slice((*byte)(p), size)
 	if err := unix.Mprotect(b, unix.PROT_READ|unix.PROT_WRITE); err != nil {
 		return nil, errors.Join(err, unix.MunmapPtr(p, uintptr(size)))
 	}
 	return b, nil
+}
+
+// mapTrimmed maps size and spare bytes in one piece, untouchable as yet, and gives the spare ones back. Between the two
+// the runtime could be refused memory, of which it dies ("fatal error: out of memory", exit code 2): so both calls are
+// raw ones. An ordinary one lets another thread go on with goroutines when it takes longer than some 20 µs, as it does
+// on a machine with much to do.
+func mapTrimmed(size, spare uintptr) (unsafe.Pointer, error) {
+	const flags = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
+	at, _, e := unix.RawSyscall6(unix.SYS_MMAP, 0, size+spare, unix.PROT_NONE, flags, ^uintptr(0), 0)
+	if e != 0 {
+		return nil, e
+	}
+	if spare > 0 {
+		if _, _, e := unix.RawSyscall(unix.SYS_MUNMAP, at+size, spare, 0); e != 0 {
+			return nil, e
+		}
+	}
+	return *(*unsafe.Pointer)(unsafe.Pointer(&at)), nil // memory of the kernel's, which the collector does not move
 }
 
 // alone calls f while no other goroutine runs and no garbage collection is under way, for between mapping and
