@@ -48,8 +48,8 @@ torch-latest-test: torch-latest ## real torchrun processes, on one node and on t
 llm-server: ## a real vLLM for the CPU, with a tiny model, in the cache folder; several GB
 	bash worker/llm/llmtest/server/install.sh
 
-llm-server-test: llm-server ## a sweep on it
-	CPBENCH_TEST_REQUIRE=llm go test -count=1 -timeout 20m -run '^TestLLMServer$$' ./cmd/cpbench
+llm-server-test: llm-server ## a sweep on it, and vLLM's own client beside ours
+	CPBENCH_TEST_REQUIRE=llm go test -count=1 -timeout 20m -run '^(TestLLMServer|TestVLLMClient)$$' ./cmd/cpbench ./worker/llm/account/peer
 
 gpu-test: build ## the shipped model on this machine's GPUs; python3 needs a torch that sees them
 	CPBENCH_TEST_GPU=1 go test -count=1 -timeout 10m -v -run '^TestGPU$$' ./cmd/cpbench
@@ -66,8 +66,9 @@ fuzz: ## each target for so many inputs; a time would end a slow target in an er
 
 bench: ## the numbers of docs/benchmarks.md
 	mkdir -p bin
-	go test -run '^$$' -bench . -skip 'RoundTrip|Decode|Harness$$' -benchtime 1x -count 6 ./... | tee bin/bench.txt
+	go test -run '^$$' -bench . -skip 'RoundTrip|Decode|Harness$$|Clients$$' -benchtime 1x -count 6 ./... | tee bin/bench.txt
 	go test -run '^$$' -bench 'RoundTrip|Decode|Harness$$' -benchtime 1000x -count 6 ./worker/... | tee -a bin/bench.txt
+	go test -run '^$$' -bench '^BenchmarkClients$$' -benchtime 1x -count 3 -timeout 30m ./worker/llm/health/pace | tee -a bin/bench.txt
 	$(STAT) bin/bench.txt
 
 docs: ## the generated references

@@ -28,8 +28,9 @@ type Set struct {
 	Pairs    []Pair    // in the order of the plans
 	Problems []Problem // files that were not taken, and why; the others are kept
 
-	index   map[pairKey]int    // by point and repeat
-	spoiled map[pairKey]string // files that cannot be used, and why
+	index   map[pairKey]int                  // by point and repeat
+	beaten  map[*folder.Run]map[pairKey]bool // executions of a run whose result lost to that of another run
+	spoiled map[pairKey]string               // files that cannot be used, and why
 	pool    pool
 	logs    map[*folder.Run]map[[2]int][2]int // newest attempt and restart of every task that has a log folder
 	seen    map[taskKey]State                 // what the files tell of the tasks that were looked at
@@ -85,7 +86,7 @@ type pairKey struct {
 // set only if they measure the same; otherwise the error names what differs. A file that cannot be read, was cut
 // off or does not belong to its run becomes a Problem.
 func Load(runs []*folder.Run) (*Set, error) {
-	s := &Set{Runs: runs, index: map[pairKey]int{}}
+	s := &Set{Runs: runs, index: map[pairKey]int{}, beaten: map[*folder.Run]map[pairKey]bool{}}
 	if err := sameMeasure(runs); err != nil {
 		return nil, err
 	}
@@ -227,8 +228,21 @@ func (s *Set) take(run *folder.Run, r *result.Result) error {
 		return fmt.Errorf("repeat %d of point %s is not in the plan", r.Repeat, r.Point)
 	}
 	p := &s.Pairs[i]
-	if old := p.Result; old != nil && !better(r, old, p.Run == run) {
-		return nil
+	if old := p.Result; old != nil {
+		wins := better(r, old, p.Run == run)
+		if p.Run != run {
+			loser := run
+			if wins {
+				loser = p.Run
+			}
+			if s.beaten[loser] == nil {
+				s.beaten[loser] = map[pairKey]bool{}
+			}
+			s.beaten[loser][pairKey{r.Point, r.Repeat}] = true
+		}
+		if !wins {
+			return nil
+		}
 	}
 	p.Run, p.Array, p.Task = run, r.Array, r.Task
 	p.Result = s.pool.compact(r)
@@ -245,6 +259,18 @@ func better(r *result.Result, old *Execution, sameRun bool) bool {
 		return r.Newer(&result.Result{Attempt: old.Attempt, Restart: old.Restart})
 	}
 	return r.Started.After(old.Started)
+}
+
+// Unused is the number of a run's executions whose results are not in the set, because another run has the same points and
+// repeats: of runs that overlap one result takes the place of the other, and nothing is pooled.
+func (s *Set) Unused(run *folder.Run) int {
+	n := 0
+	for key := range s.beaten[run] {
+		if s.Pairs[s.index[key]].Run != run { // else a newer attempt of the run has won after all
+			n++
+		}
+	}
+	return n
 }
 
 // Counts tells how many executions have each verdict.

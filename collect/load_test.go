@@ -320,6 +320,9 @@ func TestMerge(t *testing.T) {
 			t.Errorf("tokens=%s taken from %s", p.Point.Values[1], p.Run.Name())
 		}
 	}
+	if x, y := s.Unused(a), s.Unused(b); x != shared || y != 0 {
+		t.Errorf("%d results of the first run are not used, and %d of the second", x, y)
+	}
 	if hosts, lack := s.Facts("host"); !cmp.Equal(hosts, []string{"n0", "n1"}) || lack != 0 {
 		t.Errorf("hosts %v, %d without", hosts, lack)
 	}
@@ -338,7 +341,7 @@ func TestMergeRefuses(t *testing.T) {
 		{"dtype", "dtype: bf16", "dtype: fp32", []string{`workload.dtype ("bf16", "fp32")`}},
 		{"command", `["true"]`, `["false"]`, []string{`workload.command (["true"], ["false"])`}},
 		{"setup", "pack: [tokens]", "pack: [tokens]\nsetup: [module purge]", []string{`setup (absent, ["module purge"])`}},
-		{"environment", "pack: [tokens]", "pack: [tokens]\nenv: {A: b}", []string{`env (absent, {"A":"b"})`}},
+		{"environment", "pack: [tokens]", "pack: [tokens]\nenv: {A: b}", []string{`env.A (absent, "b")`}},
 		{"axes", "tokens: [64, 128]}", "tokens: [64, 128], data: [x]}", []string{"different axes", "cp, tokens and cp, tokens, data"}},
 	}
 	for _, tt := range tests {

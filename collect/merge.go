@@ -1,10 +1,9 @@
 package collect
 
 import (
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -46,67 +45,16 @@ func axisNames(p *plan.Plan) []string {
 	return names
 }
 
-// differences names the parts of two plans that differ among those that decide what is measured.
+// differences names the conditions in which two plans differ, with both values.
 func differences(a, b *plan.Plan) []string {
+	x, y := measured(a), measured(b)
 	var list []string
-	for _, part := range []struct {
-		name string
-		x, y any
-	}{
-		{"workload", a.Spec.Workload, b.Spec.Workload},
-		{"setup", a.Spec.Setup, b.Spec.Setup},
-		{"container", a.Spec.Container, b.Spec.Container},
-		{"env", a.Spec.Env, b.Spec.Env},
-		{"derive", a.Spec.Derive, b.Spec.Derive},
-		{"workload.files (content)", a.Files, b.Files},
-	} {
-		list = append(list, diff(part.name, plain(part.x), plain(part.y))...)
-	}
-	return list
-}
-
-// plain turns a value into maps and lists, named as in the spec.
-func plain(v any) any {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	var p any
-	if err := json.Unmarshal(data, &p); err != nil {
-		return string(data)
-	}
-	return p
-}
-
-// diff names the fields below path in which x and y differ, with both values.
-func diff(path string, x, y any) []string {
-	mx, okx := x.(map[string]any)
-	my, oky := y.(map[string]any)
-	if !okx || !oky {
-		a, b := short(x), short(y)
-		if a == b {
-			return nil
+	for _, name := range names(x, y) {
+		if x[name] != y[name] {
+			list = append(list, fmt.Sprintf("%s (%s, %s)", name, cmp.Or(x[name], "absent"), cmp.Or(y[name], "absent")))
 		}
-		return []string{fmt.Sprintf("%s (%s, %s)", path, a, b)}
-	}
-	names := maps.Clone(mx)
-	maps.Copy(names, my)
-	var list []string
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		list = append(list, diff(path+"."+name, mx[name], my[name])...)
 	}
 	return list
-}
-
-func short(v any) string {
-	if v == nil {
-		return "absent"
-	}
-	data, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	return string(data)
 }
 
 func sortProblems(problems []Problem) {

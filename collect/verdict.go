@@ -295,14 +295,17 @@ func taskVerdicts(results []*result.Result, s State) ([]catalogue.Outcome, []str
 // stopped reports whether the attempt has come to its end at an execution that has a result: its worker was told to stop,
 // or ran out of time, and left that result for what was under way. So none of the others has begun.
 func (s State) stopped(results []*result.Result) bool {
+	own := true // a time-out stops the task
 	switch w := s.word(); {
+	case w == "" && s.Started:
+		own = false // by the files alone: it may have been that of one execution, and only a cancelled one is the last
 	case w == "COMPLETED" && s.InGrace:
 		return false // another result may be on its way
 	case w != "COMPLETED" && w != "TIMEOUT" && w != "CANCELLED" && w != "PREEMPTED" && w != "DEADLINE":
 		return false
 	}
 	return slices.ContainsFunc(results, func(r *result.Result) bool {
-		return r != nil && (r.Outcome == catalogue.Timeout || r.Outcome == catalogue.Cancelled) && s.Attempt == r.Attempt && s.Restart == r.Restart
+		return r != nil && (own && r.Outcome == catalogue.Timeout || r.Outcome == catalogue.Cancelled) && s.Attempt == r.Attempt && s.Restart == r.Restart
 	})
 }
 

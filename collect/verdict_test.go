@@ -179,6 +179,20 @@ func TestTaskVerdicts(t *testing.T) {
 			notReached,
 		},
 		{
+			"stopped by a signal, from files",
+			[]*result.Result{of(catalogue.OK), of(catalogue.Cancelled), nil},
+			State{Started: true, Attempt: 1},
+			[]catalogue.Outcome{catalogue.OK, catalogue.Cancelled, catalogue.Missing},
+			notReached,
+		},
+		{
+			"killed behind a time-out of its own, from files",
+			[]*result.Result{of(catalogue.Timeout), nil},
+			State{Started: true, Attempt: 1},
+			[]catalogue.Outcome{catalogue.Timeout, catalogue.Missing},
+			"running or killed: started, left no result",
+		},
+		{
 			"stopped at the job's limit",
 			[]*result.Result{of(catalogue.Cancelled), nil},
 			State{Word: "TIMEOUT", Started: true, Attempt: 1},

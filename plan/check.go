@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"cpbench/plan/catalogue"
 	"cpbench/plan/expr"
 )
 
@@ -56,7 +57,7 @@ func checkField(ps *problems, f reflect.Value, r rules, at string) {
 		ps.at(at, example[at], "%s is missing", at)
 	case f.Kind() == reflect.Struct:
 		checkRules(ps, f, at)
-	case f.Type() == reflect.TypeFor[[]Exclude](), f.Type() == reflect.TypeFor[[]Column](), f.Type() == reflect.TypeFor[[]Figure]():
+	case f.Type() == reflect.TypeFor[[]Exclude](), f.Type() == reflect.TypeFor[[]Column](), f.Type() == reflect.TypeFor[[]Figure](), f.Type() == reflect.TypeFor[[]Host]():
 		for j := range f.Len() {
 			checkRules(ps, f.Index(j), indexed(at, j))
 		}
@@ -106,6 +107,21 @@ var example = map[string]string{
 
 var sweepName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
+// checkDeclare refuses facts that are not for the user to tell.
+func (s *Spec) checkDeclare(ps *problems) {
+	for name, value := range s.Workload.Declare {
+		path := "workload.declare." + name
+		if _, ok := catalogue.Declared(name); !ok {
+			ps.at(path, "declare what the program does not tell: torch, model, weights, container, or the version of something by its name",
+				"workload.declare: %q is a fact that cpbench finds out by itself, or no name", name)
+		}
+		if strings.TrimSpace(value) == "" || len(value) > 200 {
+			ps.at(path, "", "%s: write it in 1 to 200 bytes", path)
+		}
+		checkText(ps, path, value)
+	}
+}
+
 // checkTexts refuses what would not survive the way into a script, an environment or a file name.
 func (s *Spec) checkTexts(ps *problems) {
 	if s.Name != "" && !sweepName.MatchString(s.Name) {
@@ -120,6 +136,7 @@ func (s *Spec) checkTexts(ps *problems) {
 		}
 		checkText(ps, "env."+name, value)
 	}
+	s.checkDeclare(ps)
 	for i, arg := range s.Workload.Command {
 		if strings.ContainsRune(arg, 0) {
 			ps.at(indexed("workload.command", i), "", "an argument cannot hold a NUL character")

@@ -19,7 +19,10 @@ const maxNodes = 2_000_000
 
 // Load decodes and checks a spec. file is its name in messages. Every mistake is reported at once, in one
 // multierror of *Problem.
-func Load(file string, data []byte) (*Spec, error) {
+func Load(file string, data []byte) (*Spec, error) { return load(file, data, func(*Spec) {}) }
+
+// load is Load, with what complete fills in between the decoding and the check.
+func load(file string, data []byte, complete func(*Spec)) (*Spec, error) {
 	spec := newSpec()
 	ps := &problems{file: file, pos: map[string]Pos{}, bad: map[string]bool{}}
 	d := &decoder{problems: ps}
@@ -30,6 +33,7 @@ func Load(file string, data []byte) (*Spec, error) {
 	d.decode(root, reflect.ValueOf(spec).Elem(), "")
 	spec.file, spec.pos = file, ps.pos
 	spec.kindDefaults()
+	complete(spec)
 	if !d.foreign {
 		spec.check(ps, !d.broken)
 	}
@@ -156,7 +160,11 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
 			d.add(Pos{key.Line, key.Column}, "remove it", "%q has no effect in this version: %s", at, text)
 			return
 		}
-		if like := nearest(key.Value, names); path == "" && (like == "" || like == "workload" || slices.Contains(namers, like)) {
+		like := nearest(key.Value, names)
+		if like != "" {
+			d.bad[strings.TrimPrefix(path+"."+like, ".")] = true // or it would be told as missing as well
+		}
+		if path == "" && (like == "" || like == "workload" || slices.Contains(namers, like)) {
 			d.broken = true // what it was meant to name would be blamed for being unknown
 		}
 		d.add(Pos{key.Line, key.Column}, didYouMean(key.Value, names), "unknown key %q%s", key.Value, in(path))

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -231,7 +232,12 @@ func (x *expander) tell(bad *evalError, pt Point) {
 		return
 	}
 	x.failed[bad.path] = true
-	x.ps.at(bad.path, "change the expression, or remove the point with exclude", "%s: %v (at %s)", bad.path, bad.err, x.describe(pt))
+	hint := "change the expression, or remove the point with exclude"
+	var own *advised
+	if errors.As(bad.err, &own) {
+		hint = own.hint
+	}
+	x.ps.at(bad.path, hint, "%s: %v (at %s)", bad.path, bad.err, x.describe(pt))
 }
 
 func (x *expander) describe(pt Point) string {

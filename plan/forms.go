@@ -17,9 +17,6 @@ import (
 var unbuilt = map[string]string{
 	"reference":               "rows are not yet compared with reference values",
 	"workload.metrics.better": "figures are not yet compared",
-	"workload.telemetry":      "other hosts are not yet read over SSH",
-	"workload.extra_metrics":  "it belongs to telemetry, which is not built yet",
-	"workload.goodput":        "requests are not yet judged by limits of your own",
 }
 
 // structFields maps the YAML names of a struct to its fields, those of embedded structs as well, and lists them in order.

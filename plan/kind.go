@@ -136,7 +136,13 @@ func checkRegex(ps *problems, path, text string, group bool) {
 func (s *Spec) kindDefaults() {
 	if s.Workload.Kind == "llm" {
 		w := &s.Workload
-		w.Warmup, w.Iterations, w.Timeout, w.Heartbeat, w.Launcher = 0, 0, 0, 0, "none"
+		w.Timeout, w.Heartbeat, w.Launcher = 0, 0, "none"
+		if _, ok := s.pos["workload.iterations"]; !ok { // else it is refused, and not for being 0
+			w.Iterations = 0
+		}
+		if _, ok := s.pos["workload.warmup"]; !ok {
+			w.Warmup = 2
+		}
 		if _, ok := s.pos["slurm.parallel"]; !ok && w.Server.URL != "" {
 			s.Slurm.Parallel = 1 // requests of two tasks would disturb each other
 		}

@@ -71,6 +71,13 @@ type LLM struct {
 	TemplateKwargs Arguments `yaml:"template_kwargs" json:"template_kwargs,omitempty"`
 	// Timeouts bound each request.
 	Timeouts Timeouts `yaml:"timeouts" json:"timeouts,omitzero"`
+	// Goodput counts the requests that keep limits on their times. Absent: none are set, and nothing is counted.
+	Goodput Goodput `yaml:"goodput" json:"goodput,omitzero"`
+	// Telemetry reads hosts while groups are measured, this one or others by your own ssh. Absent: none.
+	Telemetry *Telemetry `yaml:"telemetry" json:"telemetry,omitempty"`
+	// ExtraMetrics are further addresses of metrics, such as those of a cache that offloads, whose text is kept with the
+	// samples of the hosts, as it is. No key is sent to them.
+	ExtraMetrics []string `yaml:"extra_metrics" json:"extra_metrics,omitempty"`
 }
 
 // Server is an LLM server: either one with an address, or one that is started by a command.

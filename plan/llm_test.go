@@ -439,3 +439,56 @@ func TestValueWithinItself(t *testing.T) {
 		}
 	}
 }
+
+// TestLLMWarmup: a warm-up is what a server gets unless the sweep says otherwise, and another one measures another thing.
+func TestLLMWarmup(t *testing.T) {
+	t.Parallel()
+	keys := map[string]string{}
+	for text, want := range map[string]int{"": 2, "  warmup: 0\n": 0, "  warmup: 20\n": 20} {
+		p, _ := newPlan(t, strings.Replace(byURL, "  data_dir: my data\n", "  data_dir: my data\n"+text, 1), plan.Options{})
+		if p.Spec.Workload.Warmup != want || p.Spec.Workload.Iterations != 0 {
+			t.Errorf("%q: %d bursts, %d iterations", text, p.Spec.Workload.Warmup, p.Spec.Workload.Iterations)
+		}
+		keys[p.Key] = text
+	}
+	if len(keys) != 3 {
+		t.Errorf("keys of measurements: %v", keys)
+	}
+}
+
+// TestLLMFixed: the variables of a server whose values do not wait for its port.
+func TestLLMFixed(t *testing.T) {
+	t.Parallel()
+	p, _ := newPlan(t, byCommand, plan.Options{})
+	st, err := p.At(p.Arrays[0].Tasks[0].Pairs[0].Point, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fixed := st.Serving.Target.Fixed()
+	delete(fixed, "ONE") // it differs from server to server
+	if diff := cmp.Diff(map[string]string{"BOTH": "server"}, fixed); diff != "" {
+		t.Error(diff)
+	}
+	if len(st.Serving.Target.Env) != 3 {
+		t.Errorf("%v", st.Serving.Target.Env)
+	}
+}
+
+// TestTimeOfManyGroups: 100 groups wait 3 s each whatever the server does.
+func TestTimeOfManyGroups(t *testing.T) {
+	t.Parallel()
+	const head = "version: 1\nname: s\nrepeats: 100\nresources: {time: TIME}\nworkload: {kind: llm, label: A, cache: cold, data: synth, ctx: 0, concurrency: 1, max_tokens: 5, SERVER}\n"
+	for _, tt := range []struct {
+		time, server, want string
+	}{
+		{"5m", `server: {url: "http://h:1"}`, ""},
+		{"4m", `server: {url: "http://h:1"}`, "a task has 100 groups"},
+		{"4m", `metrics_settle: 0s, server: {url: "http://h:1"}`, ""},
+		{"4m", `starts: 3, server: {command: [x, "{port}"]}`, "take 5m0s of it without any request: more than resources.time (4m0s)"},
+	} {
+		_, sum := newPlan(t, strings.NewReplacer("TIME", tt.time, "SERVER", tt.server).Replace(head), plan.Options{})
+		if got := strings.Join(sum.Warnings, "\n"); (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
+			t.Errorf("%s, %s: %q, want %q", tt.time, tt.server, got, tt.want)
+		}
+	}
+}

@@ -38,6 +38,33 @@ func (s *Spec) ownAxes() []AxisValues {
 	return axes
 }
 
+// PromptFiles are the files from which the prompts of a sweep of `kind: llm` come, for a spec in dir: the corpus where a
+// point has `data: legal`, and files of the user's own. Of another kind there are none.
+func (s *Spec) PromptFiles(dir string) []string {
+	w := &s.Workload
+	if w.Kind != "llm" {
+		return nil
+	}
+	var files []string
+	for _, a := range s.allAxes() {
+		if a.Name != "data" {
+			continue
+		}
+		for _, v := range a.Values {
+			switch {
+			case v == "legal":
+				files = append(files, w.DataFiles.Opinions, w.DataFiles.Filings)
+			case strings.HasSuffix(v, ".jsonl"):
+				files = append(files, v)
+			}
+		}
+	}
+	for i, name := range files {
+		files[i] = inDir(inDir(dir, w.DataDir), name)
+	}
+	return files
+}
+
 // allAxes lists the axes of the spec wherever they stand.
 func (s *Spec) allAxes() []AxisValues {
 	axes := slices.Clone([]AxisValues(s.Matrix))
@@ -94,21 +121,36 @@ func checkLLMValue(ps *problems, path, name, v string) {
 	}
 }
 
+// advised is a mistake at a point with a hint of its own.
+type advised struct {
+	error
+	hint string
+}
+
 // together says why the values of a point cannot stand together.
 func (w *LLM) together(g Group) *evalError {
 	file := strings.HasSuffix(g.Data, ".jsonl")
 	switch {
 	case file && g.Ctx > 0:
-		return &evalError{"workload.ctx", fmt.Errorf("is %d, but the prompts of %q are sent as they are, which is ctx 0", g.Ctx, g.Data)}
+		return &evalError{"workload.ctx", &advised{
+			fmt.Errorf("is %d, but the prompts of %q are sent as they are, which is ctx 0", g.Ctx, g.Data),
+			"write `ctx: 0`; beside other data, exclude: [{where: \"data == '" + g.Data + "' && ctx > 0\"}]",
+		}}
 	case file && g.Mixed != nil:
-		return &evalError{"workload.mixed", fmt.Errorf("needs prompts of %d tokens, but those of %q are sent as they are", g.Mixed.ShortCtx, g.Data)}
+		return &evalError{"workload.mixed", &advised{
+			fmt.Errorf("needs prompts of %d tokens, but those of %q are sent as they are", g.Mixed.ShortCtx, g.Data),
+			"leave mixed out, or give this data a sweep of its own",
+		}}
 	}
 	longest := g.Ctx
 	if g.Mixed != nil {
 		longest = max(longest, g.Mixed.ShortCtx)
 	}
 	if w.MaxModelLen > 0 && longest+w.MaxTokens > w.MaxModelLen {
-		return &evalError{"workload.max_model_len", fmt.Errorf("is %d, but %d tokens of prompt and %d of output do not fit into it", w.MaxModelLen, longest, w.MaxTokens)}
+		return &evalError{"workload.max_model_len", &advised{
+			fmt.Errorf("is %d, but %d tokens of prompt and %d of output do not fit into it", w.MaxModelLen, longest, w.MaxTokens),
+			"lower ctx or max_tokens, or raise max_model_len if the server takes more",
+		}}
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 
 // notLLM are the keys of the other kinds.
 var notLLM = []string{
-	"mode", "command", "launcher", "ranks", "topology", "point", "warmup", "iterations", "timeout", "heartbeat", "slow_after",
+	"mode", "command", "launcher", "ranks", "topology", "point", "iterations", "timeout", "heartbeat", "slow_after",
 	"metrics", "artifact", "oom_patterns", "max_fit",
 }
 
@@ -29,11 +29,11 @@ func (s *Spec) checkLLM(ps *problems) {
 	}
 	w := &s.Workload
 	w.MaxFit = nil // refused above: what is wrong within is no matter
-	if _, given := ps.pos["workload.max_tokens"]; w.MaxTokens == 0 && !given {
+	if _, given := ps.pos["workload.max_tokens"]; w.MaxTokens == 0 && !given && !ps.bad["workload.max_tokens"] {
 		ps.at("workload", "write `max_tokens: 512`", "workload.max_tokens is missing")
 	}
-	if s.Container.Runtime != "none" {
-		ps.at("container", "start the container by server.command", "container has no effect with `kind: llm`")
+	if s.Container.Runtime != "none" && w.Server.URL != "" {
+		ps.at("container", "write `server: {command: [...]}`, or remove it", "container has no effect on a server that runs already")
 	}
 	if len(s.Pack) > 0 {
 		ps.at("pack", "remove it", "pack has no effect with `kind: llm`: a task holds all that one start of its servers measures")
@@ -43,6 +43,8 @@ func (s *Spec) checkLLM(ps *problems) {
 	}
 	s.checkServer(ps)
 	s.checkRequests(ps)
+	w.checkTelemetry(ps)
+	w.Goodput.check(ps)
 	s.checkWarm(ps)
 	if w.Server.URL != "" && s.Slurm.Parallel != 1 {
 		ps.at("slurm.parallel", "remove it", "slurm.parallel is %d, but tasks that share a server run one at a time", s.Slurm.Parallel)

@@ -68,5 +68,6 @@ func (w LLM) measured() LLM {
 	w.Label, w.Cache, w.Data, w.Ctx, w.Concurrency = nil, nil, nil, nil, nil
 	w.Mixed, w.Starts, w.APIKeyEnv, w.APIKeyFile, w.KeepText = nil, 0, "", "", false
 	w.Server.ReadyTimeout, w.Server.StopGrace = 0, 0
+	w.Telemetry, w.ExtraMetrics = nil, nil
 	return w
 }

@@ -83,6 +83,13 @@ func (t Target) Bound(port int) Target {
 	return t
 }
 
+// Fixed are the variables of Env whose values are the same on every port.
+func (t Target) Fixed() map[string]string {
+	env := maps.Clone(t.Env)
+	maps.DeleteFunc(env, func(_, v string) bool { return strings.Contains(v, portMark) })
+	return env
+}
+
 // portMark stands for the port in evaluated texts: no text of a spec holds a NUL, so that a literal {{port}} of the
 // user's stays what it is.
 const portMark = "\x00port\x00"

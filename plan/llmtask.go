@@ -1,8 +1,10 @@
 package plan
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"time"
 )
 
 // packLLM puts groups of requests into tasks.
@@ -141,6 +143,20 @@ func (b *blocks) repeat(points []expanded, start, repeat int) []Pair {
 
 func pairOf(pt expanded, start, repeat int) Pair {
 	return Pair{Point: pt.Point, Repeat: max(start-1, 0)*StartStride + repeat, Start: start}
+}
+
+// idleGate is the least time that a group waits to see that the server is idle.
+const idleGate = time.Second
+
+// servingDoubt is a doubt about the time of a task of so many groups: waiting alone may take more than it has. What a
+// server needs for the requests is not known here.
+func (s *Spec) servingDoubt(groups int, seconds int64) string {
+	least := time.Duration(groups) * (idleGate + time.Duration(s.Workload.MetricsSettle))
+	if s.Workload.Kind != "llm" || int64(least.Seconds()) <= seconds {
+		return ""
+	}
+	return fmt.Sprintf("a task has %d groups, and looking whether the server is idle (%v) and waiting for its counters (workload.metrics_settle) take %v of it "+
+		"without any request: more than resources.time (%v); what is not reached runs with --only-missing", groups, idleGate, least, time.Duration(seconds)*time.Second)
 }
 
 // Together are the pairs of a list that have to be carried out once more because one of their warm group has to be: the

@@ -251,6 +251,9 @@ func (s *Spec) doubts(tasks []work) []string {
 	if doubt := s.containerDoubt(); doubt != "" {
 		out = append(out, doubt)
 	}
+	if doubt := s.servingDoubt(most, longest); doubt != "" {
+		out = append(out, doubt)
+	}
 	if s.Workload.Kind != "llm" && s.Workload.Iterations < 6 {
 		out = append(out, fmt.Sprintf("workload.iterations is %d: an interval within the process needs 6", s.Workload.Iterations))
 	}

@@ -62,6 +62,9 @@ var docSections = []struct {
 	{"`workload.mixed`", reflect.TypeFor[Mixed]()},
 	{"`workload.data_files`", reflect.TypeFor[DataFiles]()},
 	{"`workload.timeouts`", reflect.TypeFor[Timeouts]()},
+	{"`workload.goodput`", reflect.TypeFor[Goodput]()},
+	{"`workload.telemetry`", reflect.TypeFor[Telemetry]()},
+	{"Each of `workload.telemetry.hosts`", reflect.TypeFor[Host]()},
 	{"`resources`", reflect.TypeFor[Resources]()},
 	{"`slurm`", reflect.TypeFor[Slurm]()},
 	{"`site`", reflect.TypeFor[Site]()},
@@ -158,6 +161,8 @@ func form(typ reflect.Type, r rules, help string) string {
 		return "share"
 	case reflect.TypeFor[AutoInt]():
 		return "number or `auto`"
+	case reflect.TypeFor[Millis]():
+		return "number"
 	case reflect.TypeFor[AxisMap]():
 		return "name: list of values"
 	case reflect.TypeFor[[]AxisMap]():

@@ -43,6 +43,7 @@ var schemaForms = map[reflect.Type]string{
 	reflect.TypeFor[AxisMap](): axesForm, reflect.TypeFor[ParamMap](): valuesForm, reflect.TypeFor[ExprMap](): valuesForm,
 	reflect.TypeFor[Values]():            `{"anyOf": [` + textForm + `, {"type": "array", "minItems": 1, "items": ` + textForm + `}]}`,
 	reflect.TypeFor[Arguments]():         `{"type": "object"}`,
+	reflect.TypeFor[Millis]():            `{"type": "number", "exclusiveMinimum": 0}`,
 	reflect.TypeFor[map[string]string](): `{"type": "object", "additionalProperties": ` + textForm + `}`,
 }
 
@@ -212,7 +213,7 @@ func TestSchemaAccepts(t *testing.T) {
 		t.Fatalf("no sample sweeps: %v, %v", err, errBelow)
 	}
 	files = append(files, below...)
-	for _, file := range append(files, "../templates/starter-model.yaml", fullFile, commandFile, llmFile) {
+	for _, file := range append(files, "../templates/starter-model.yaml", "../templates/starter-llm.yaml", fullFile, commandFile, llmFile) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -92,11 +92,18 @@ type Workload struct {
 	// DType is told to the program and printed, for example `bf16`.
 	DType string `yaml:"dtype" json:"dtype,omitempty"`
 	// Warmup is the least number of steps that are run and discarded; it goes on until the times are steady, at most 20.
-	// A model needs at least 1. Of a command it is the number of runs, 1 unless given.
+	// A model needs at least 1. Of a command it is the number of runs, 1 unless given. Of `kind: llm` it is how many times
+	// as many short requests as the largest group has are sent to each server before its first group, 2 unless given; 0
+	// sends none.
 	Warmup int `yaml:"warmup" json:"warmup" jsonschema:"minimum=0,maximum=20,default=3"`
 	// Iterations is the number of timed steps, at least 5 of a model. An interval within the process needs 6. Of a
 	// command it is the number of timed runs, 5 unless given.
 	Iterations int `yaml:"iterations" json:"iterations" jsonschema:"minimum=1,maximum=200,default=10"`
+	// Declare tells facts that the program does not tell by itself, as any command and an image of docker, for the table
+	// to be publishable: a text by name. `torch`, `cuda`, `nccl`, `python`, `container`, `model`, `weights`, `seed` and
+	// others are names of docs/metrics.md; any other is a version of that name. `torch: none` says that the program does
+	// not use PyTorch. They are printed as declarations; what a program tells itself goes before.
+	Declare map[string]string `yaml:"declare" json:"declare,omitempty"`
 	// Timeout of one execution, and the most for one trial of a search.
 	Timeout Duration `yaml:"timeout" json:"timeout" jsonschema:"default=20m"`
 	// Heartbeat is the longest silence of a rank that has given signs of life: after it the rank hangs. In timed steps all
@@ -226,7 +233,8 @@ type Site struct {
 // Container in which the program runs.
 type Container struct {
 	// Runtime is `none`; `apptainer`, which the worker starts around the program on each node; or `pyxis`, by which
-	// Slurm's srun does. pyxis needs `launcher: srun`, `torchrun` or `none`, as each of its containers is a job step.
+	// Slurm's srun does. pyxis needs `launcher: srun`, `torchrun` or `none`, as each of its containers is a job step. Of
+	// `kind: llm` the program is a server with a command.
 	Runtime string `yaml:"runtime" json:"runtime" jsonschema:"enum=none,enum=pyxis,enum=apptainer,default=none"`
 	// Image is a file, `.sif` or `.sqsh`, relative to the spec, or a name in a registry, which each task then pulls:
 	// `docker://...` for apptainer, `nvcr.io#nvidia/pytorch:25.01-py3` for pyxis.

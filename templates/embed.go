@@ -23,6 +23,11 @@ var ProbeScript string
 //go:embed starter-model.yaml
 var StarterModel string
 
+// StarterLLM is the sweep that `cpbench init --kind llm` writes.
+//
+//go:embed starter-llm.yaml
+var StarterLLM string
+
 // CpbenchTorch is the rank side of the protocol for PyTorch models. Every run folder holds it in lib.
 //
 //go:embed python/cpbench_torch.py

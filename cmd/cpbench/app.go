@@ -53,7 +53,7 @@ func newApp(s *streams) *cli.App {
 		ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError:   usageFault,
 		Commands: []*cli.Command{
-			initCommand(s), doctorCommand(s), validateCommand(s), planCommand(s), runCommand(s), submitCommand(s), cancelCommand(s), statusCommand(s), logsCommand(s), collectCommand(s),
+			initCommand(s), doctorCommand(s), validateCommand(s), planCommand(s), runCommand(s), submitCommand(s), cancelCommand(s), statusCommand(s), logsCommand(s), collectCommand(s), compareCommand(s), rejudgeCommand(s),
 			llmCommand(s), versionCommand(s), completionCommand(s), workerCommand(s), nodeCommand(), probeCommand(),
 		},
 		Action: func(c *cli.Context) error {

@@ -34,7 +34,14 @@ var layers = map[string][]string{
 	"collect":               {"worker/result", "plan", "plan/folder", "plan/catalogue", "plan/expr", "templates"},
 	"collect/trail":         {"collect", "worker/result", "plan", "plan/folder", "plan/catalogue", "plan/expr", "templates"},
 	"collect/picture":       {"collect", "worker/result", "plan", "plan/folder", "plan/catalogue", "plan/expr", "templates"},
-	"collect/table":         {"collect", "worker/result", "plan", "plan/folder", "plan/catalogue", "plan/expr", "templates"},
+	"collect/page":          {"plan/catalogue"},
+	"collect/contrast":      {},
+	"collect/compare/guard": {"collect", "worker/result", "plan", "plan/folder", "plan/catalogue", "plan/expr", "templates"},
+	"collect/compare/cell":  {"collect", "collect/contrast", "worker/result", "plan", "plan/folder", "plan/catalogue", "plan/expr", "templates"},
+	"collect/compare/turns": {"collect/page", "plan/catalogue"},
+	"collect/compare":       {"collect", "collect/compare/turns", "collect/compare/guard", "collect/compare/cell", "collect/contrast", "collect/page", "worker/result", "plan", "plan/folder", "plan/catalogue", "plan/expr", "templates"},
+	"collect/compare/sheet": {"collect", "collect/compare", "collect/compare/turns", "collect/compare/guard", "collect/compare/cell", "collect/contrast", "collect/page", "worker/result", "plan", "plan/folder", "plan/catalogue", "plan/expr", "templates"},
+	"collect/table":         {"collect", "collect/contrast", "collect/page", "worker/result", "plan", "plan/folder", "plan/catalogue", "plan/expr", "templates"},
 	"worker/model/protocol": {},
 	"worker/model/launch":   {"worker/container", "worker", "worker/provenance", "worker/result", "worker/model/protocol", "plan", "plan/folder", "plan/catalogue", "plan/expr"},
 	"worker/model/ranks":    {"worker/node", "worker/gpu", "worker/gpu/source", "worker/container", "worker", "worker/provenance", "worker/evidence", "worker/result", "worker/tree", "worker/model/launch", "worker/model/protocol", "plan", "plan/folder", "plan/catalogue", "plan/expr"},
@@ -42,9 +49,10 @@ var layers = map[string][]string{
 	"worker/gpu/source":     {"worker/gpu", "plan/catalogue"},
 	"worker/node":           {"worker/gpu", "worker/gpu/source", "worker/evidence", "worker/tree", "worker", "worker/provenance", "worker/result", "plan", "plan/folder", "plan/catalogue", "plan/expr"},
 	"worker/telemetry":      {"worker/node", "worker/gpu", "worker/gpu/source", "worker/evidence", "worker/tree", "worker", "worker/provenance", "worker/result", "plan", "plan/folder", "plan/catalogue", "plan/expr"},
-	"worker/command":        {"worker/container", "worker", "worker/provenance", "worker/result", "worker/search", "worker/tree", "worker/evidence", "worker/telemetry", "worker/node", "worker/gpu", "worker/gpu/source", "plan", "plan/folder", "plan/catalogue", "plan/expr"},
+	"worker/command":        {"worker/container", "worker/inside", "worker", "worker/provenance", "worker/result", "worker/search", "worker/tree", "worker/evidence", "worker/telemetry", "worker/node", "worker/gpu", "worker/gpu/source", "plan", "plan/folder", "plan/catalogue", "plan/expr"},
 	"slurm/site":            {"slurm", "templates", "plan", "plan/folder", "plan/catalogue", "plan/expr"},
 	"slurm/refusal":         {"slurm", "slurm/site", "templates", "plan", "plan/folder", "plan/catalogue", "plan/expr"},
+	"worker/inside":         {"worker/tree"},
 	"worker/container":      {"plan", "plan/folder", "plan/catalogue", "plan/expr"},
 	"worker/llm/prompt":     {},
 	"worker/llm/scrape":     {},
@@ -54,26 +62,44 @@ var layers = map[string][]string{
 	"plan/folder/foldertest": {"plan", "plan/folder", "plan/catalogue", "plan/expr"},
 
 	// The load client of the serving benchmark.
-	"worker/llm/llmtest":     {},
-	"worker/llm/stream/sse":  {},
-	"worker/llm/stream/chat": {"worker/llm/stream/sse"},
-	"worker/llm/stream":      {"worker/llm/stream/chat", "worker/llm/stream/sse"},
-	"worker/llm/account":     {"worker/llm/stream", "worker/llm/stream/chat", "worker/llm/stream/sse"},
-	"worker/llm/health":      {"worker/llm/account", "worker/llm/stream", "worker/llm/stream/chat", "worker/llm/stream/sse"},
+	"worker/llm/llmtest":      {},
+	"worker/llm/stream/sse":   {},
+	"worker/llm/stream/chat":  {"worker/llm/stream/sse"},
+	"worker/llm/stream":       {"worker/llm/stream/chat", "worker/llm/stream/sse"},
+	"worker/llm/account":      {"worker/llm/stream", "worker/llm/stream/chat", "worker/llm/stream/sse"},
+	"worker/llm/account/peer": {"worker/llm/account", "worker/llm/stream", "worker/llm/stream/chat", "worker/llm/stream/sse"},
+	"worker/llm/requestlog":   {"worker/llm/account", "worker/llm/stream", "worker/llm/stream/chat", "worker/llm/stream/sse", "worker/result", "plan/catalogue"},
+	"worker/llm/rejudge":      {"worker/llm/requestlog", "worker/llm/account", "worker/llm/account/peer", "worker/llm/stream", "worker/llm/stream/chat", "worker/llm/stream/sse", "worker/result", "plan/catalogue"},
+	"worker/llm/health":       {"worker/llm/health/pace", "worker/llm/account", "worker/llm/stream", "worker/llm/stream/chat", "worker/llm/stream/sse"},
+	"worker/llm/health/pace":  {},
+
+	"worker/llm/telemetry":         {"worker/tree", "worker/llm/telemetry/link", "worker/llm/telemetry/reading"},
+	"worker/llm/telemetry/reading": {"worker/tree", "worker/llm/telemetry/link"},
+	"worker/llm/telemetry/link":    {"worker/tree"},
+	"worker/llm/telemetry/sshtest": {}, // of tests
 
 	"worker/llm/server":    {"worker/tree"},
 	"worker/llm/group":     llmParts,
 	"worker/llm/preflight": append([]string{"worker/llm/group"}, llmParts...),
-	"worker/llm": append([]string{
-		"worker/llm/group", "worker/llm/preflight", "worker/llm/server", "worker/tree",
-		"worker/container", "worker", "worker/provenance", "worker/result", "plan", "plan/folder", "plan/catalogue", "plan/expr",
-	}, llmParts...),
+	"worker/llm/conform":   append([]string{"worker/llm/group"}, llmParts...),
+	"worker/llm/warmup":    append([]string{"worker/llm/group"}, llmParts...),
+	"worker/llm/host":      append([]string{"worker/llm/server"}, taskParts...),
+	"worker/llm": append(append([]string{
+		"worker/llm/group", "worker/llm/host", "worker/llm/preflight", "worker/llm/requestlog", "worker/llm/server", "worker/llm/warmup",
+		"worker/llm/telemetry", "worker/llm/telemetry/link", "worker/llm/telemetry/reading",
+	}, llmParts...), taskParts...),
 }
 
 // llmParts are the parts of the serving benchmark that know no task.
 var llmParts = []string{
-	"worker/llm/account", "worker/llm/dialect", "worker/llm/health", "worker/llm/prompt", "worker/llm/scrape",
+	"worker/llm/account", "worker/llm/dialect", "worker/llm/health", "worker/llm/health/pace", "worker/llm/prompt", "worker/llm/scrape",
 	"worker/llm/stream", "worker/llm/stream/chat", "worker/llm/stream/sse",
+}
+
+// taskParts are what a workload needs that starts programs in containers, on GPUs.
+var taskParts = []string{
+	"worker", "worker/container", "worker/inside", "worker/tree", "worker/telemetry", "worker/node", "worker/gpu", "worker/gpu/source", "worker/evidence",
+	"worker/provenance", "worker/result", "plan", "plan/folder", "plan/catalogue", "plan/expr",
 }
 
 // doors says which of our packages may import a module; tests may go further.
@@ -84,13 +110,13 @@ var doors = map[string][]string{
 	"github.com/expr-lang/expr":             {"plan/expr"},
 	"github.com/agext/levenshtein":          {"plan"},
 	"github.com/gocarina/gocsv":             {"collect/table"},
-	"golang.org/x/perf/benchmath":           {"collect/table"},
+	"golang.org/x/perf/benchmath":           {"collect/table", "collect/contrast"},
 	"github.com/tidwall/gjson":              {"worker/command"},
 	"github.com/prometheus/common/expfmt":   {"worker/llm/scrape"},
 	"github.com/prometheus/common/model":    {"worker/llm/scrape"},
 	"github.com/prometheus/client_model/go": {"worker/llm/scrape"},
-	"github.com/gofrs/flock":                {"collect", "slurm/ledger"},
-	"mvdan.cc/sh/v3/syntax":                 {"slurm"},
+	"github.com/gofrs/flock":                {"collect", "slurm/ledger", "worker/llm/requestlog"},
+	"mvdan.cc/sh/v3/syntax":                 {"slurm", "worker/llm/telemetry/reading"},
 	"github.com/NVIDIA/go-nvml/pkg/nvml":    {"cmd/cpbench-nvml"},
 	"github.com/hashicorp/go-multierror":    {"plan", "cmd/cpbench"},
 }

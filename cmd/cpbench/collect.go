@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os/signal"
 	"path/filepath"
@@ -23,6 +25,7 @@ import (
 // collectOptions are the flags of collect.
 type collectOptions struct {
 	runs, out, format string
+	requests          string // file to which the requests are added
 }
 
 func collectCommand(s *streams) *cli.Command {
@@ -37,6 +40,7 @@ cpbench collect RUN OTHER --format csv     # runs that measure the same`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the table to `FILE` as well, with its raw data beside it; CSV if it ends in .csv", Destination: &o.out},
 			&cli.StringFlag{Name: "format", Usage: "`FORM` of the table on stdout: text, markdown, csv or raw", Value: "text", Destination: &o.format},
+			&cli.StringFlag{Name: "requests", Usage: "of LLM sweeps: add every request and group to `FILE`, as lines of JSON; what is in it already is refused", Destination: &o.requests},
 			&cli.StringFlag{Name: "runs", Usage: "look for the newest run in `DIR`", Value: runsDir, Destination: &o.runs},
 		},
 		OnUsageError: usageFault,
@@ -47,6 +51,9 @@ cpbench collect RUN OTHER --format csv     # runs that measure the same`,
 			}
 			ctx, stop := signal.NotifyContext(c.Context, stopSignals()...)
 			defer stop()
+			if err := addRequests(ctx, s, runs, o.requests); err != nil {
+				return err
+			}
 			return askAndCollect(ctx, s, runs, *o)
 		},
 	}
@@ -133,6 +140,11 @@ func collectRuns(ctx context.Context, s *streams, runs []*folder.Run, asked *sta
 	if err := print(t, s.out); err != nil {
 		return err
 	}
+	for _, run := range runs {
+		if n := set.Unused(run); n > 0 {
+			s.warnf("%s of run %s not used: another run has the same points and repeats, and its results took their place", countText(n, "result"), run.Name())
+		}
+	}
 	for _, p := range set.Problems {
 		s.warnf("%s is not counted: %s", shortPath(p.Path), p.Reason)
 	}
@@ -157,7 +169,10 @@ func saveAs(s *streams, t *table.Table, path string) error {
 		write = t.WriteCSV
 	}
 	raw := strings.TrimSuffix(path, filepath.Ext(path)) + ".raw.csv"
-	if err := table.WriteFile(path, write); err != nil {
+	switch err := table.WriteFile(path, write); {
+	case errors.Is(err, fs.ErrNotExist):
+		return &hinted{err, "make its folder first: mkdir -p " + shellWord(filepath.Dir(path))}
+	case err != nil:
 		return err
 	}
 	if err := table.WriteFile(raw, t.WriteRaw); err != nil {
@@ -223,6 +238,6 @@ func nextSteps(v voice, set *collect.Set, open bool) {
 		v.hintf("run what is missing: cpbench submit --run %s, cpbench plan --run %[1]s --only-missing | sbatch, or here cpbench run --run %[1]s", word)
 	}
 	if other {
-		v.hintf("what has failed, once more: cpbench submit --run %s --only-failed", word)
+		v.hintf("what has failed, once more: cpbench submit --run %s --only-failed, or here cpbench run --run %[1]s --only-failed", word)
 	}
 }

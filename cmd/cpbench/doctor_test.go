@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -68,6 +69,17 @@ func TestDoctorWithoutSlurm(t *testing.T) {
 	}
 }
 
+// caller is the address of a server that takes connections and never gets a request.
+func caller(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return "http://" + l.Addr().String()
+}
+
 // doctorSite is a cluster whose settings doctor has something to say about.
 func doctorSite(t *testing.T) *site {
 	t.Helper()
@@ -121,6 +133,21 @@ func TestDoctorFinds(t *testing.T) {
 		out, errs, err := s.sh("cpbench doctor " + name + ".yaml --job --json")
 		if f := findings(t, []byte(out))[test.check]; cmdExit(err) != exitIncomplete || f.Grade != doctor.Bad || !strings.Contains(f.Text, test.text) {
 			t.Errorf("%s: %v: %+v\n%s", name, err, f, errs)
+		}
+	}
+	for name, test := range map[string]struct {
+		server, check string
+		grade         doctor.Grade
+		text          string
+	}{
+		"program of a server":       {"{command: [no-such-server, '{port}']}", "program", doctor.Bad, `"no-such-server": executable file not found`},
+		"server out of reach":       {"{url: 'http://127.0.0.1:1'}", "server", doctor.Bad, "http://127.0.0.1:1 cannot be reached from n"},
+		"server that takes callers": {"{url: '" + caller(t) + "'}", "server", doctor.Good, "takes connections from n"},
+	} {
+		s.spec("llm.yaml", "version: 1\nname: x\nworkload: {kind: llm, label: A, cache: cold, data: synth, ctx: 0, concurrency: 1, max_tokens: 5, server: "+test.server+"}\n")
+		out, errs, _ := s.sh("cpbench doctor llm.yaml --job --json")
+		if f := findings(t, []byte(out))[test.check]; f.Grade != test.grade || !strings.Contains(f.Text, test.text) {
+			t.Errorf("%s: %+v\n%s%s", name, f, out, errs)
 		}
 	}
 	out, _, err := s.sh("sed -i 's/nope/short/' refused.yaml; scontrol update PartitionName=short State=DOWN; cpbench doctor refused.yaml --job --patience 2s --json; rc=$?; scontrol update PartitionName=short State=UP; squeue -h >&2; exit $rc")

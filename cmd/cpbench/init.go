@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"cpbench/templates"
 
@@ -17,9 +20,9 @@ func initCommand(s *streams) *cli.Command {
 	return &cli.Command{
 		Name:      "init",
 		Usage:     "write a commented sweep to start from",
-		UsageText: "cpbench init my-sweep && cpbench run my-sweep/sweep.yaml",
+		UsageText: "cpbench init my-sweep && cpbench run my-sweep/sweep.yaml\ncpbench init --kind llm my-server    # requests to an LLM server: put its address in",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "kind", Usage: "`KIND` of the workload: model", Value: "model", Destination: &kind},
+			&cli.StringFlag{Name: "kind", Usage: "`KIND` of the workload: model or llm", Value: "model", Destination: &kind},
 		},
 		OnUsageError: usageFault,
 		Action: func(c *cli.Context) error {
@@ -27,16 +30,30 @@ func initCommand(s *streams) *cli.Command {
 			if err != nil {
 				return err
 			}
-			if kind != "model" {
-				return &usageError{fmt.Sprintf("there is no starter sweep for kind %q", kind), "this version has --kind model"}
+			st, ok := starters[kind]
+			if !ok {
+				return &usageError{fmt.Sprintf("there is no starter sweep for kind %q", kind), "choose from --kind " + strings.Join(slices.Sorted(maps.Keys(starters)), ", --kind ")}
 			}
-			return writeStarter(s, dir)
+			return writeStarter(s, dir, st)
 		},
 	}
 }
 
-// writeStarter writes the starter sweep and never over a file that is there.
-func writeStarter(s *streams, dir string) error {
+// starter is a sweep to start from, and what to do first with it.
+type starter struct {
+	text  string
+	hints []string // FILE stands for the sweep
+}
+
+var starters = map[string]starter{
+	"model": {templates.StarterModel, []string{"try it here: cpbench run FILE", "on a cluster: cpbench plan FILE | sbatch"}},
+	"llm": {templates.StarterLLM, []string{
+		"put the address of your server in, then look at it: cpbench llm preflight FILE --dry-run", "measure it: cpbench run FILE",
+	}},
+}
+
+// writeStarter writes a starter sweep and never over a file that is there.
+func writeStarter(s *streams, dir string, st starter) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -48,14 +65,15 @@ func writeStarter(s *streams, dir string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := f.WriteString(templates.StarterModel); err != nil {
+	if _, err := f.WriteString(st.text); err != nil {
 		return errors.Join(err, f.Close(), os.Remove(path))
 	}
 	if err := f.Close(); err != nil {
 		return err
 	}
 	s.sayf("wrote %s", path)
-	s.hintf("try it here: cpbench run %s", shellWord(path))
-	s.hintf("on a cluster: cpbench plan %s | sbatch", shellWord(path))
+	for _, hint := range st.hints {
+		s.hintf("%s", strings.ReplaceAll(hint, "FILE", shellWord(path)))
+	}
 	return nil
 }

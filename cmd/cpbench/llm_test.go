@@ -29,9 +29,16 @@ func fakeLLM() {
 	die := flag.Int("die", 0, "")
 	once := flag.String("once", "", "")
 	deaf := flag.Bool("deaf", false, "")
+	drafts := flag.Int("drafts", 0, "tokens proposed in each round")
 	slow := flag.Bool("slow", false, "")
+	mute := flag.Bool("mute", false, "never ready")
+	refuse := flag.Int("refuse", 0, "the request that is not answered")
+	tell := flag.String("tell", "", "variables, separated by commas")
 	flag.Parse()
-	fmt.Println("fake server begins")
+	fmt.Printf("fake server begins with %q\n", os.Args[1:])
+	for name := range strings.SplitSeq(*tell, ",") {
+		fmt.Printf("%s is %q\n", name, os.Getenv(name))
+	}
 	if *deaf {
 		fmt.Println("no such device")
 		os.Exit(7)
@@ -40,11 +47,18 @@ func fakeLLM() {
 	if *slow {
 		pace = 300 * time.Millisecond
 	}
-	server := llmtest.New(llmtest.Config{CountCached: true, PerFrame: pace})
+	server := llmtest.New(llmtest.Config{CountCached: true, PerFrame: pace, DraftTokens: *drafts, TokensPerFrame: *drafts})
 	var chats int
 	var handler http.HandlerFunc = func(w http.ResponseWriter, r *http.Request) {
+		if *mute {
+			http.Error(w, "loading", http.StatusServiceUnavailable)
+			return
+		}
 		if r.URL.Path == "/v1/chat/completions" {
-			if chats++; chats == *die {
+			if chats++; chats == *refuse {
+				server.Play(llmtest.Script{Status: 500, Steps: []llmtest.Step{{Write: `{"error":{"message":"it compiles","type":"x"}}`}}})
+			}
+			if chats == *die {
 				if f, err := os.OpenFile(*once, os.O_CREATE|os.O_EXCL, 0o600); err == nil {
 					_ = f.Close()
 					fmt.Println("CUDA error: device-side assert triggered")
@@ -356,7 +370,7 @@ func TestServingCommand(t *testing.T) {
 	t.Parallel()
 	s := newServing(t, llmtest.Config{})
 	once := filepath.Join(t.TempDir(), "died once")
-	s.spec("repeats: 2\norder: as-written", "  server: {command: [fakellm, -port, '{port}', -die, '6', -once, "+once+"]}\n  starts: 1\n  cache: cold\n  ctx: [300]\n  concurrency: [1, 2]\n  max_tokens: 4\n")
+	s.spec("repeats: 2\norder: as-written", "  server: {command: [fakellm, -port, '{port}', -die, '6', -once, "+once+"]}\n  warmup: 0\n  starts: 1\n  cache: cold\n  ctx: [300]\n  concurrency: [1, 2]\n  max_tokens: 4\n")
 	out, errs, code := s.run("run", "sweep.yaml")
 	if code != exitIncomplete {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
@@ -389,7 +403,7 @@ func TestServingWarmAfterDeath(t *testing.T) {
 	t.Parallel()
 	s := newServing(t, llmtest.Config{})
 	once := filepath.Join(t.TempDir(), "died once")
-	s.spec("repeats: 3", "  server: {command: [fakellm, -port, '{port}', -die, '5', -once, "+once+"]}\n  cache: warm\n  ctx: [300]\n  concurrency: 1\n  max_tokens: 4\n")
+	s.spec("repeats: 3", "  server: {command: [fakellm, -port, '{port}', -die, '5', -once, "+once+"]}\n  warmup: 0\n  cache: warm\n  ctx: [300]\n  concurrency: 1\n  max_tokens: 4\n")
 	s.run("run", "sweep.yaml") // three requests are the preflight's
 	rs := s.results()
 	want := map[string]string{"warm 300 1 r1": "ok", "warm 300 1 r2": "error: the server ended: exit status 9 during the group", "warm 300 1 r3": "ok"}

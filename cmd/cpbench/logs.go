@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
 
 	"cpbench/cmd/cpbench/states"
 	"cpbench/collect/trail"
@@ -33,7 +36,7 @@ cpbench logs 3f2a --rank 2          # the beginning of its id`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on until the point has ended", Destination: &o.follow},
 			&cli.IntFlag{Name: "rank", Usage: "of the logs of ranks only that of `N`", Value: trail.AllRanks, DefaultText: "all", Destination: &o.rank},
-			&cli.IntFlag{Name: "repeat", Usage: "repeat `N` of the point", Value: 1, Destination: &o.repeat},
+			&cli.IntFlag{Name: "repeat", Usage: "repeat `N` of the point", DefaultText: "the first", Destination: &o.repeat},
 			&cli.StringFlag{Name: "run", Usage: "look into `RUN` instead of the newest that has started", Destination: &o.run},
 			&cli.StringFlag{Name: "runs", Usage: "look for the newest run in `DIR`", Value: runsDir, Destination: &o.runs},
 		},
@@ -58,6 +61,22 @@ cpbench logs 3f2a --rank 2          # the beginning of its id`,
 	}
 }
 
+// choose is the repeat of the point with the number that the flag gives, or its first one. Those of later starts of a
+// server, and those of an extended run, do not count from 1.
+func (o *logsOptions) choose(repeats []trail.Execution) (trail.Execution, error) {
+	if o.repeat == 0 {
+		return repeats[0], nil
+	}
+	var numbers []string
+	for _, of := range repeats {
+		if of.Repeat == o.repeat {
+			return of, nil
+		}
+		numbers = append(numbers, strconv.Itoa(of.Repeat))
+	}
+	return trail.Execution{}, &usageError{fmt.Sprintf("the point has no repeat %d", o.repeat), "choose from " + strings.Join(numbers, ", ")}
+}
+
 func runLogs(ctx context.Context, s *streams, run *folder.Run, text string, o *logsOptions) error {
 	repeats, err := trail.Choose(run, text)
 	var notOne *trail.NotOne
@@ -67,10 +86,10 @@ func runLogs(ctx context.Context, s *streams, run *folder.Run, text string, o *l
 	if err != nil {
 		return err
 	}
-	if o.repeat < 1 || o.repeat > len(repeats) {
-		return &usageError{fmt.Sprintf("the point has no repeat %d", o.repeat), fmt.Sprintf("choose from 1 to %d", len(repeats))}
+	of, err := o.choose(repeats)
+	if err != nil {
+		return err
 	}
-	of := repeats[o.repeat-1]
 	t := trail.New(run, of, o.rank, s.out, shortPath)
 	s.sayf("%s (%s), repeat %d: array %d, task %d", run.Plan.PointName(of.Point), of.ID, of.Repeat, of.Array, of.Task)
 	status := "cpbench status " + shellWord(shortPath(run.Dir))
@@ -90,6 +109,10 @@ func runLogs(ctx context.Context, s *streams, run *folder.Run, text string, o *l
 		return &hinted{errors.New("the point has left no log yet"), "what it waits for is told by " + status}
 	case !t.Measured():
 		s.sayf("no result of this attempt; whether it still runs, or how it ended, is told by %s", status)
+	}
+	// The requests of an LLM task are for programs, and too many to print.
+	if files, _ := filepath.Glob(filepath.Join(run.LogsDir(), fmt.Sprintf("%d-%d-a*", of.Array, of.Task), "requests*.jsonl")); len(files) > 0 {
+		s.hintf("the requests of its task, stream by stream: %s", shellWord(shortPath(files[len(files)-1])))
 	}
 	return nil
 }

@@ -202,17 +202,20 @@ func (o *planOptions) arrayOf(run *folder.Run) (int, error) {
 	return max(o.array, 0), nil
 }
 
+// runAgainFor are the outcomes that --only-failed has run again, empty without it, and what is said where there are none.
+func runAgainFor(onlyFailed string) (again []string, nothing string) {
+	switch onlyFailed {
+	case "":
+		return nil, "every point has a result"
+	case "failed":
+		return []string{"failed"}, "no point failed"
+	}
+	return []string{onlyFailed}, "no point ended with " + onlyFailed
+}
+
 // planRest prints the script of a new attempt at the tasks that are missing or failed, and in no queue.
 func planRest(ctx context.Context, s *streams, o *planOptions, run *folder.Run, array int) error {
-	var again []string
-	nothing := "every point has a result"
-	switch o.onlyFailed {
-	case "":
-	case "failed":
-		again, nothing = []string{"failed"}, "no point failed"
-	default:
-		again, nothing = []string{o.onlyFailed}, "no point ended with "+o.onlyFailed
-	}
+	again, nothing := runAgainFor(o.onlyFailed)
 	left, started, err := pending(run, again)
 	if err != nil {
 		return err

@@ -12,7 +12,6 @@ import (
 	"cpbench/slurm"
 	"cpbench/slurm/local"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
@@ -21,7 +20,7 @@ import (
 // runOptions are the flags of run.
 type runOptions struct {
 	runs, where, extend, run string
-	hint                     string
+	hint, onlyFailed         string
 	parallel                 int
 }
 
@@ -32,7 +31,9 @@ func runCommand(s *streams) *cli.Command {
 		Usage: "run a sweep on this machine, without Slurm, and print its table",
 		UsageText: `cpbench run sweep.yaml
 cpbench run sweep.yaml -n 4      # four tasks at a time
-cpbench run --run RUN            # go on with what has no result yet`,
+cpbench run --run RUN            # go on with what has no result yet
+cpbench run --run RUN --only-failed          # what failed, once more
+cpbench run --run RUN --only-failed=error    # what ended so`,
 		Description: "The same script runs under bash, one process for each task. Ctrl-C stops; what has finished stays.",
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "parallel", Aliases: []string{"n"}, Usage: "run `N` tasks at a time", Value: 1, Destination: &o.parallel},
@@ -41,11 +42,18 @@ cpbench run --run RUN            # go on with what has no result yet`,
 			&cli.StringFlag{Name: "extend", Usage: "leave out what `RUN` plans already", Destination: &o.extend},
 			hintFlag(&o.hint),
 			&cli.StringFlag{Name: "run", Usage: "go on with the existing `RUN`", Destination: &o.run},
+			&cli.StringFlag{Name: "only-failed", Usage: "of RUN only the points that failed or, if given, that ended with `OUTCOME`", Destination: &o.onlyFailed},
 		},
 		OnUsageError: usageFault,
 		Action: func(c *cli.Context) error {
 			if o.parallel < 1 {
 				return &usageError{"--parallel needs a number above 0", ""}
+			}
+			if err := checkOnly(false, o.onlyFailed); err != nil {
+				return err
+			}
+			if o.run == "" && o.onlyFailed != "" {
+				return &usageError{"--only-failed speaks of a run", "add --run RUN"}
 			}
 			if o.run != "" {
 				if c.NArg() > 0 || o.where != "" || o.extend != "" || o.hint != "" {
@@ -105,7 +113,7 @@ func (o *runOptions) oneAtATime(p *plan.Plan) error {
 	return nil
 }
 
-// runAgain goes on with a run: the tasks without a good end, as a new attempt.
+// runAgain goes on with a run: the tasks without a good end, or those that failed, as a new attempt.
 func runAgain(ctx context.Context, s *streams, o *runOptions) error {
 	run, err := folder.Open(o.run)
 	if err != nil {
@@ -117,7 +125,8 @@ func runAgain(ctx context.Context, s *streams, o *runOptions) error {
 	if err := usable(run); err != nil {
 		return err
 	}
-	left, _, err := pending(run, nil)
+	again, nothing := runAgainFor(o.onlyFailed)
+	left, _, err := pending(run, again)
 	if err != nil {
 		return err
 	}
@@ -127,7 +136,7 @@ func runAgain(ctx context.Context, s *streams, o *runOptions) error {
 			continue
 		}
 		text, _, err := run.AddScript(i, func(attempt int) ([]byte, error) {
-			return slurm.Script(slurm.Job{Run: run, Array: i, Attempt: attempt, Tasks: tasks})
+			return slurm.Script(slurm.Job{Run: run, Array: i, Attempt: attempt, Tasks: tasks, Again: again})
 		})
 		if err != nil {
 			return err
@@ -135,7 +144,7 @@ func runAgain(ctx context.Context, s *streams, o *runOptions) error {
 		jobs = append(jobs, job{text, len(tasks)})
 	}
 	if len(jobs) == 0 {
-		s.sayf("run %s: every point has a result", run.Name())
+		s.sayf("run %s: %s", run.Name(), nothing)
 	}
 	return runHere(ctx, s, o, run, jobs)
 }
@@ -151,6 +160,8 @@ func runHere(ctx context.Context, s *streams, o *runOptions, run *folder.Run, jo
 		total += j.tasks
 	}
 	show := newProgress(s, total)
+	watched := show.watch(run.ResultsDir())
+	defer watched() // after an error below
 	for _, j := range jobs {
 		exec := &local.Executor{Parallel: o.parallel, Notify: show.task}
 		id, err := exec.Submit(ctx, j.script)
@@ -169,6 +180,7 @@ func runHere(ctx context.Context, s *streams, o *runOptions, run *folder.Run, jo
 			break
 		}
 	}
+	watched()
 	show.end()
 	runs := []*folder.Run{run}
 	err := collectRuns(context.WithoutCancel(ctx), s, runs, states.Remember(runs), collectOptions{format: "text"})
@@ -189,45 +201,6 @@ func stopSignals() []os.Signal {
 		signals = append(signals, unix.SIGHUP)
 	}
 	return signals
-}
-
-// progress shows how far a run is: a bar on a terminal, else a line for each task.
-type progress struct {
-	voice
-	bar                 *progressbar.ProgressBar
-	total, done, failed int
-}
-
-func newProgress(s *streams, total int) *progress {
-	p := &progress{voice: s.voice, total: total}
-	if isTerminal(s.err) && total > 0 {
-		p.bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(s.err), progressbar.OptionSetDescription("cpbench: tasks"),
-			progressbar.OptionShowCount(), progressbar.OptionSetWidth(30), progressbar.OptionSetElapsedTime(true), progressbar.OptionSetPredictTime(false), progressbar.OptionClearOnFinish())
-		p.bar.RenderBlank() //nolint:errcheck // a bar that cannot be drawn is no reason to stop
-	}
-	return p
-}
-
-// task is told of every change of a task, one at a time.
-func (p *progress) task(index int, st slurm.TaskState) {
-	if !st.State.Ended() {
-		return
-	}
-	p.done++
-	if st.State == slurm.Failed {
-		p.failed++
-	}
-	if p.bar != nil {
-		p.bar.Add(1) //nolint:errcheck // see above
-		return
-	}
-	p.sayf("task %d: %s (%d of %d)", index, st.State, p.done, p.total)
-}
-
-func (p *progress) end() {
-	if p.bar != nil {
-		p.bar.Finish() //nolint:errcheck // see above
-	}
 }
 
 // isTerminal reports whether a person sees what is written to a stream, or types what is read from it.

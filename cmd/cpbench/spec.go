@@ -91,6 +91,7 @@ func load(req request) (*source, error) {
 		}
 		return nil, &usageError{err.Error(), ""}
 	}
+	src.sum.Warnings = append(src.sum.Warnings, absent(spec, filepath.Dir(abs))...)
 	return src, nil
 }
 
@@ -184,16 +185,21 @@ func check(src *source) error {
 	return nil
 }
 
-// describe tells what a plan holds.
-func describe(v voice, src *source) {
-	points := countText(src.sum.Points, "point")
+// points tells how many points a plan has, and case points by what they are.
+func (src *source) points() string {
+	text := countText(src.sum.Points, "point")
 	if src.sum.Cases > 0 {
 		word := "search"
 		if src.plan.Spec.Workload.Kind == "llm" {
 			word = "mixed case"
 		}
-		points += " and " + countText(src.sum.Cases, word)
+		text += " and " + countText(src.sum.Cases, word)
 	}
+	return text
+}
+
+// describe tells what a plan holds.
+func describe(v voice, src *source) {
 	tasks := 0
 	var cost plan.Cost
 	for i := range src.plan.Arrays {
@@ -206,7 +212,7 @@ func describe(v voice, src *source) {
 	if n := src.plan.Spec.Workload.Starts; n > 1 {
 		repeats += " in each of " + countText(n, "start")
 	}
-	v.sayf("%s: %s, %s: %s in %s and %s; at most %s", src.plan.Name, points, repeats,
+	v.sayf("%s: %s, %s: %s in %s and %s; at most %s", src.plan.Name, src.points(), repeats,
 		countText(src.sum.Pairs, "execution"), countText(tasks, "task"), countText(len(src.plan.Arrays), "array"),
 		slurm.CostText(cost.NodeSecs, cost.GPUSecs))
 	if src.sum.Had > 0 {

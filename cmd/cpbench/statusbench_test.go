@@ -38,7 +38,7 @@ func BenchmarkStatus(b *testing.B) {
 		for _, t := range tasks {
 			points += len(t.Pairs)
 			if t.Index%2 == 0 {
-				fmt.Fprintf(&books, "%d_%d|%[2]d|COMPLETED|0:0|2026-11-30T11:00:00|2026-11-30T11:00:01|2026-11-30T11:00:05|00:10:00|n2|gpu|4G|None|%s\n", a.Index+7, t.Index, name)
+				fmt.Fprintf(&books, "|%d_%d|%[2]d|COMPLETED|0:0|2026-11-30T11:00:00|2026-11-30T11:00:01|2026-11-30T11:00:05|00:10:00|n2|gpu|4G|None|%s\n", a.Index+7, t.Index, name)
 				for _, pair := range t.Pairs {
 					r := result.Result{
 						Schema: result.Schema, Plan: run.Plan.Digest, Key: run.Plan.Key, Run: run.Name(), Point: pair.ID, Repeat: pair.Repeat, Attempt: 1,
@@ -52,7 +52,7 @@ func BenchmarkStatus(b *testing.B) {
 				}
 				continue
 			}
-			fmt.Fprintf(&queue, "%d|%d|9|PENDING|0|0|2026-11-30T11:00:00|N/A|N/A|10:00||gpu|4G|Priority|%s|\n", a.Index+7, t.Index, name)
+			fmt.Fprintf(&queue, "|%d|%d|9|PENDING|0|0|2026-11-30T11:00:00|N/A|N/A|10:00||gpu|4G|Priority|%s|\n", a.Index+7, t.Index, name)
 		}
 	}
 	bin := b.TempDir()

@@ -65,7 +65,7 @@ func runValidate(ctx context.Context, s *streams, path string, onSite bool) erro
 	for i := range src.plan.Arrays {
 		tasks += len(src.plan.Arrays[i].Tasks)
 	}
-	_, err = fmt.Fprintf(s.out, "%s: ok: %s, %s, %s\n%s", path, countText(src.sum.Points+src.sum.Cases, "point"),
+	_, err = fmt.Fprintf(s.out, "%s: ok: %s, %s, %s\n%s", path, src.points(),
 		countText(tasks, "task"), countText(src.sum.Shapes, "resource shape"), strings.Join(starts, ""))
 	return err
 }

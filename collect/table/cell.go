@@ -2,47 +2,21 @@ package table
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
+	"cpbench/collect/page"
 	"cpbench/plan"
 	"cpbench/plan/catalogue"
 )
 
-// none stands in a cell without a value. It is never 0.
-const none = "—"
-
-// significant prints v with so many significant digits and without an exponent; the digits of a larger whole part
-// stay. 0.0074219 with 3 digits is 0.00742, 1310.4 is 1310.
-func significant(v float64, digits int) string {
-	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
-		return strconv.FormatFloat(v, 'f', -1, 64)
-	}
-	decimals := digits - 1 - int(math.Floor(math.Log10(math.Abs(v))))
-	text := strconv.FormatFloat(v, 'f', max(decimals, 0), 64)
-	if rounded, err := strconv.ParseFloat(text, 64); err == nil && decimals > 0 && math.Abs(rounded) >= math.Pow10(digits-decimals) {
-		return strconv.FormatFloat(v, 'f', decimals-1, 64) // 9.9996 became 10.000
-	}
-	return text
-}
-
-// scaled prints a metric in the unit of its column.
-func scaled(metric string, v float64) string {
-	m, ok := catalogue.MetricByName(metric)
-	if !ok {
-		return significant(v, 4)
-	}
-	if m.Unit == "bytes" {
-		return significant(v/m.Scale, 3)
-	}
-	return significant(v/m.Scale, 4)
-}
+// none stands in a cell without a value.
+const none = page.None
 
 // measured prints a metric of a row, or none.
 func (r *Row) measured(metric string) string {
 	if v, ok := r.Metrics[metric]; ok {
-		return scaled(metric, v)
+		return page.Scaled(metric, v)
 	}
 	return none
 }
@@ -102,7 +76,7 @@ func (r *Row) interval() string {
 		return none
 	}
 	iv := r.Interval
-	text := fmt.Sprintf("%s–%s", scaled(catalogue.StepSeconds, iv.Lo), scaled(catalogue.StepSeconds, iv.Hi))
+	text := fmt.Sprintf("%s–%s", page.Scaled(catalogue.StepSeconds, iv.Lo), page.Scaled(catalogue.StepSeconds, iv.Hi))
 	switch {
 	case iv.Kind == "":
 		return needSamples
@@ -124,7 +98,7 @@ func (r *Row) spread() string {
 	case r.Spread == nil:
 		return none
 	}
-	return significant(100**r.Spread, 2) + " %"
+	return page.Significant(100**r.Spread, 2) + " %"
 }
 
 // repeats is the cell of n: the good repeats, of those asked for if some are not.
@@ -141,7 +115,7 @@ func user(v any) string {
 	case nil:
 		return none
 	case float64:
-		return significant(v, 4)
+		return page.Significant(v, 4)
 	}
 	return strings.TrimSpace(fmt.Sprint(v))
 }

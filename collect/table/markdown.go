@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"cpbench/collect/page"
 )
 
 // column is one column of the Markdown table.
@@ -23,14 +25,15 @@ func (t *Table) WriteMarkdown(w io.Writer) error {
 	if t.serves() {
 		title, unmeasured = "LLM benchmark", "No good result"
 	}
-	fmt.Fprintf(b, "# %s: %s\n\n", title, inline(t.Plan.Name))
+	fmt.Fprintf(b, "# %s: %s\n\n", title, page.Inline(t.Plan.Name))
 	for _, f := range t.Meta() {
-		fmt.Fprintf(b, "- %s: %s\n", f.Name, inline(f.Value))
+		fmt.Fprintf(b, "- %s: %s\n", f.Name, page.Inline(f.Value))
 	}
 	b.WriteByte('\n')
 	writeTable(b, t.columns(), t.Rows)
-	fmt.Fprintf(b, "\n%s\n", inline(t.Readout()))
+	fmt.Fprintf(b, "\n%s\n", page.Inline(t.Readout()))
 	fmt.Fprintf(b, "\n%s\n", t.statistic())
+	t.writeIntervals(b)
 	t.writeNotes(b)
 	writeAbsences(b, "Missing", t.Absences(false))
 	writeAbsences(b, unmeasured, t.Absences(true))
@@ -38,7 +41,7 @@ func (t *Table) WriteMarkdown(w io.Writer) error {
 	if problems := t.Set.Problems; len(problems) > 0 {
 		b.WriteString("\n## Files not used\n\n")
 		for _, p := range problems {
-			fmt.Fprintf(b, "- %s: %s\n", code(t.relative(p.Path)), inline(p.Reason))
+			fmt.Fprintf(b, "- %s: %s\n", page.Code(t.relative(p.Path)), page.Inline(p.Reason))
 		}
 	}
 	_, err := b.WriteTo(w)
@@ -53,7 +56,7 @@ func (t *Table) writeLacking(b *bytes.Buffer) {
 	}
 	b.WriteString("\n## Not known\n\nA publication needs these facts as well:\n\n")
 	for _, line := range lines {
-		fmt.Fprintf(b, "- %s\n", inline(line))
+		fmt.Fprintf(b, "- %s\n", page.Inline(line))
 	}
 }
 
@@ -105,47 +108,19 @@ func (r *Row) footnotes() string {
 	return strings.Join(marks, " ")
 }
 
-// writeTable aligns the columns, so that the source is a table to the eye as well.
+// writeTable writes the rows as a table.
 func writeTable(b *bytes.Buffer, columns []column, rows []Row) {
+	heads := make([]page.Column, len(columns))
+	for i, c := range columns {
+		heads[i] = page.Column{Title: c.title, Right: c.right}
+	}
 	grid := make([][]string, len(rows))
-	width := make([]int, len(columns))
-	for i, c := range columns {
-		width[i] = len([]rune(cell(c.title)))
-	}
 	for j := range rows {
-		for i, c := range columns {
-			text := cell(c.cell(&rows[j]))
-			grid[j] = append(grid[j], text)
-			width[i] = max(width[i], len([]rune(text)))
+		for _, c := range columns {
+			grid[j] = append(grid[j], c.cell(&rows[j]))
 		}
 	}
-	for i, c := range columns {
-		b.WriteString("| " + pad(cell(c.title), width[i], c.right) + " ")
-	}
-	b.WriteString("|\n")
-	for i, c := range columns {
-		dashes := strings.Repeat("-", max(width[i]+1, 3))
-		if c.right {
-			b.WriteString("|" + dashes + ":")
-		} else {
-			b.WriteString("|" + dashes + "-")
-		}
-	}
-	b.WriteString("|\n")
-	for _, line := range grid {
-		for i, text := range line {
-			b.WriteString("| " + pad(text, width[i], columns[i].right) + " ")
-		}
-		b.WriteString("|\n")
-	}
-}
-
-func pad(text string, width int, right bool) string {
-	blanks := strings.Repeat(" ", max(width-len([]rune(text)), 0))
-	if right {
-		return blanks + text
-	}
-	return text + blanks
+	page.Grid(b, heads, grid)
 }
 
 func (t *Table) writeNotes(b *bytes.Buffer) {
@@ -162,11 +137,11 @@ func (t *Table) writeNotes(b *bytes.Buffer) {
 	for i, n := range t.Notes {
 		fmt.Fprintf(b, "[^%d]: ", i+1)
 		if n.Code != "" {
-			fmt.Fprintf(b, "%s: ", code(string(n.Code)))
+			fmt.Fprintf(b, "%s: ", page.Code(string(n.Code)))
 		}
-		b.WriteString(inline(n.Text))
+		b.WriteString(page.Inline(n.Text))
 		if n.Hint != "" {
-			fmt.Fprintf(b, " (%s)", inline(n.Hint))
+			fmt.Fprintf(b, " (%s)", page.Inline(n.Hint))
 		}
 		b.WriteByte('\n')
 	}
@@ -195,7 +170,7 @@ func writeAbsences(b *bytes.Buffer, title string, list []Absence) {
 			text = fmt.Sprintf("%s, %s", a.Outcome, a.Reason)
 		}
 		named := a.Points[:min(len(a.Points), maxNamed)]
-		fmt.Fprintf(b, "- %s: %s", inline(text), inline(strings.Join(named, "; ")))
+		fmt.Fprintf(b, "- %s: %s", page.Inline(text), page.Inline(strings.Join(named, "; ")))
 		if more := len(a.Points) - len(named); more > 0 {
 			fmt.Fprintf(b, "; and %d more points, all in raw.csv", more)
 		}
@@ -211,35 +186,4 @@ func (t *Table) relative(path string) string {
 		}
 	}
 	return path
-}
-
-// What would be markup in running text, and in a cell of a table. Made once: a replacer is dear to make.
-var (
-	inlineMarkup = strings.NewReplacer("\\", "\\\\", "<", "&lt;", "*", "\\*", "_", "\\_", "`", "\\`", "[", "\\[")
-	cellMarkup   = strings.NewReplacer("\\", "\\\\", "|", "\\|", "<", "&lt;", "*", "\\*", "`", "\\`")
-)
-
-// inline makes one line of running text out of s in which nothing is markup by accident.
-func inline(s string) string {
-	return inlineMarkup.Replace(strings.Join(strings.Fields(s), " "))
-}
-
-// cell makes a table cell out of s: no bar, no line break and no markup, so that a value can never break its row.
-// Footnote marks are ours and stay.
-func cell(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
-	return cellMarkup.Replace(s)
-}
-
-// code makes a code span out of s, with more backticks around it than it has within.
-func code(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
-	fence := "`"
-	for strings.Contains(s, fence) {
-		fence += "`"
-	}
-	if len(fence) > 1 {
-		return fence + " " + s + " " + fence
-	}
-	return fence + s + fence
 }

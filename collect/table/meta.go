@@ -72,7 +72,11 @@ func (t *Table) machine() []Field {
 func (t *Table) origin() []Field {
 	var runs []string
 	for _, r := range t.Set.Runs {
-		runs = append(runs, fmt.Sprintf("%s (plan %s)", r.Name(), r.Plan.Digest))
+		unused := ""
+		if n := t.Set.Unused(r); n > 0 {
+			unused = fmt.Sprintf("; %d of its results not used", n)
+		}
+		runs = append(runs, fmt.Sprintf("%s (plan %s%s)", r.Name(), r.Plan.Digest, unused))
 	}
 	return []Field{
 		{"Publishable", t.publishable()},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"cpbench/collect/page"
 	"cpbench/plan"
 	"cpbench/plan/catalogue"
 )
@@ -113,11 +114,11 @@ func sentence(group string, list []largest) string {
 		if !l.exact || !base.exact {
 			about = "at the sizes seen "
 		}
-		fmt.Fprintf(&b, " (%s%s of the cp=1 baseline", about, significant(ratio, 3)+"x")
+		fmt.Fprintf(&b, " (%s%s of the cp=1 baseline", about, page.Significant(ratio, 3)+"x")
 		if l.topology == "2d" {
 			// Memory of a pair tensor is N²/P on each rank of a 2-D mesh, so the ideal N grows with sqrt(P).
 			ideal := math.Sqrt(float64(l.ranks))
-			fmt.Fprintf(&b, ", %s %% of the ideal sqrt(%d) = %s", significant(100*ratio/ideal, 3), l.ranks, significant(ideal, 3))
+			fmt.Fprintf(&b, ", %s %% of the ideal sqrt(%d) = %s", page.Significant(100*ratio/ideal, 3), l.ranks, page.Significant(ideal, 3))
 		}
 		b.WriteByte(')')
 	}
@@ -179,5 +180,5 @@ func (t *Table) dominant() string {
 	case share > 0.4:
 		word = "Compute and communication take about the same"
 	}
-	return fmt.Sprintf("%s: communication takes %s %% of a step in the median over the results that tell it.", word, significant(100*share, 2))
+	return fmt.Sprintf("%s: communication takes %s %% of a step in the median over the results that tell it.", word, page.Significant(100*share, 2))
 }

@@ -2,8 +2,10 @@ package table
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"cpbench/plan/folder"
@@ -29,11 +31,16 @@ func (t *Table) Save(run *folder.Run) error {
 }
 
 // WriteFile writes one of the table's forms to a path of the user's, such as docs/cp_benchmark.md, whole or not at
-// all.
+// all. An error names that path, and not the temporary one beside it.
 func WriteFile(path string, write func(io.Writer) error) error {
 	var b bytes.Buffer
 	if err := write(&b); err != nil {
 		return err
 	}
-	return renameio.WriteFile(path, b.Bytes(), os.FileMode(0o644))
+	err := renameio.WriteFile(path, b.Bytes(), os.FileMode(0o644))
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		err = &fs.PathError{Op: "write", Path: path, Err: at.Err}
+	}
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"cpbench/collect/page"
 	"cpbench/plan"
 	"cpbench/plan/catalogue"
 	"cpbench/worker/result"
@@ -65,7 +66,7 @@ func searchMemory(m *result.MaxFit, size func(int64) int64) string {
 	}
 	text := none
 	if m.PeakBytes != nil {
-		text = scaled(catalogue.PeakAllocatedBytes, *m.PeakBytes)
+		text = page.Scaled(catalogue.PeakAllocatedBytes, *m.PeakBytes)
 	}
 	// A kernel limit is no matter of memory, and below the answer there is no distance.
 	if m.OOM != nil && m.Ended != endedLimitOther && *m.OOM > *m.Fits {
@@ -80,7 +81,7 @@ func fullness(m *result.MaxFit, size func(int64) int64) string {
 	if m == nil || m.Fits == nil || m.PeakBytes == nil || m.Capacity == nil || *m.Capacity <= 0 {
 		return ""
 	}
-	text := significant(100**m.PeakBytes / *m.Capacity, 3) + " %"
+	text := page.Significant(100**m.PeakBytes / *m.Capacity, 3) + " %"
 	if m.Reserve != nil && *m.Reserve < *m.Fits {
 		text += fmt.Sprintf(" (by the fit %d leaves 5 %% free)", size(*m.Reserve))
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"cpbench/collect"
+	"cpbench/collect/contrast"
 	"cpbench/plan"
 	"cpbench/plan/catalogue"
 )
@@ -37,6 +38,8 @@ type Serving struct {
 	Units int
 	Count map[string]int
 	SD    map[string]float64
+
+	values map[string][]float64 // behind each mean
 }
 
 // serves reports whether the table is one of `kind: llm`.
@@ -47,20 +50,7 @@ func (t *Table) row(p *collect.Pair) string {
 	if !t.serves() {
 		return p.Point.ID
 	}
-	return p.Point.ID + " " + t.cacheLabel(p)
-}
-
-// cacheLabel is what the cache did, by the result; without one, what the plan expects. The first repeat of a warm group
-// fills the cache, and finds it cold.
-func (t *Table) cacheLabel(p *collect.Pair) string {
-	if p.Result != nil && p.Result.Group != nil && p.Result.Group.Cache != "" {
-		return p.Result.Group.Cache
-	}
-	i := slices.IndexFunc(p.Run.Plan.Axes, func(a plan.Axis) bool { return a.Name == "cache" })
-	if i >= 0 && p.Point.Values[i] == "warm" && (plan.Pair{Repeat: p.Repeat}).Nth() > 1 {
-		return warmRepeat
-	}
-	return cold
+	return p.Point.ID + " " + p.CacheLabel()
 }
 
 // byStart reports whether the unit of a claim is the start of a server.
@@ -71,7 +61,7 @@ func (t *Table) byStart() bool {
 
 // serve computes a row of `kind: llm`; Good, Judged and Asked are known.
 func (t *Table) serve(r *Row, good []*collect.Pair) {
-	s := &Serving{Cache: t.cacheLabel(r.pairs[0]), Count: map[string]int{}, SD: map[string]float64{}}
+	s := &Serving{Cache: r.pairs[0].CacheLabel(), Count: map[string]int{}, SD: map[string]float64{}, values: map[string][]float64{}}
 	r.Serving = s
 	for _, p := range r.pairs {
 		if p.Result != nil && p.Result.Group != nil {
@@ -93,8 +83,8 @@ func (t *Table) serve(r *Row, good []*collect.Pair) {
 		if len(values) == 0 {
 			continue
 		}
-		mean, sd := meanAndSD(values)
-		r.Metrics[m.Name], s.Count[m.Name] = mean, len(values)
+		mean, sd := contrast.MeanSD(values)
+		r.Metrics[m.Name], s.Count[m.Name], s.values[m.Name] = mean, len(values), values
 		if len(values) > 1 {
 			s.SD[m.Name] = sd
 		}
@@ -140,23 +130,8 @@ func meanOf(pairs []*collect.Pair, metric string) (float64, bool) {
 	if len(values) == 0 {
 		return 0, false
 	}
-	mean, _ := meanAndSD(values)
+	mean, _ := contrast.MeanSD(values)
 	return mean, true
-}
-
-// meanAndSD are the mean and the sample standard deviation, which is 0 for a single value.
-func meanAndSD(values []float64) (mean, sd float64) {
-	n := float64(len(values))
-	for _, v := range values {
-		mean += v / n
-	}
-	if len(values) < 2 {
-		return mean, 0
-	}
-	for _, v := range values {
-		sd += (v - mean) * (v - mean)
-	}
-	return mean, math.Sqrt(sd / (n - 1))
 }
 
 // userColumns evaluates the user's columns over the means.

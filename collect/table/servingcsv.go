@@ -31,8 +31,8 @@ type servingLine struct {
 	Warnings  string `csv:"warnings"`
 }
 
-// servingCSV writes one line for each row: the fixed columns, every axis, of every metric the mean and the standard
-// deviation, and the user's columns.
+// servingCSV writes one line for each row: the fixed columns, every axis, of every metric the mean, the standard
+// deviation and the ends of the 95 % interval, and the user's columns.
 func (t *Table) servingCSV(w io.Writer) error {
 	unit := "repeat"
 	if t.byStart() {
@@ -50,6 +50,7 @@ func (t *Table) servingCSV(w io.Writer) error {
 		extra[i] = slices.Clone(r.Values)
 		for _, m := range catalogue.ServingMetrics() {
 			extra[i] = append(extra[i], optional(r.Metrics, m.Name), optional(s.SD, m.Name))
+			extra[i] = append(extra[i], r.ends(m.Name)...)
 		}
 		for _, v := range r.User {
 			extra[i] = append(extra[i], plainText(v))
@@ -57,7 +58,7 @@ func (t *Table) servingCSV(w io.Writer) error {
 	}
 	titles := t.axisNames()
 	for _, m := range catalogue.ServingMetrics() {
-		titles = append(titles, m.Name, "sd "+m.Name)
+		titles = append(titles, m.Name, "sd "+m.Name, "lo "+m.Name, "hi "+m.Name)
 	}
 	return splice(w, lines, append(titles, t.Columns...), extra)
 }
@@ -120,7 +121,7 @@ func (t *Table) servingRaw(w io.Writer) error {
 func (t *Table) groupLine(p *collect.Pair) groupLine {
 	l := groupLine{
 		Run: p.Run.Name(), Point: p.Point.ID, Case: p.Point.Case, Repeat: p.Repeat, Nth: (plan.Pair{Repeat: p.Repeat}).Nth(),
-		Outcome: string(p.Outcome), Reason: p.Reason, Cache: t.cacheLabel(p),
+		Outcome: string(p.Outcome), Reason: p.Reason, Cache: p.CacheLabel(),
 	}
 	x := p.Result
 	if x == nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"cpbench/collect/page"
 	"cpbench/plan"
 	"cpbench/plan/catalogue"
 )
@@ -24,13 +25,27 @@ func (t *Table) servingColumns() []column {
 		list = append(list, column{title: t.Plan.Axes[i].Name, cell: func(r *Row) string { return r.Values[i] }})
 	}
 	list = append(list,
+		column{title: "prompt (tok)", right: true, cell: (*Row).prompt},
 		column{title: "TTFT (ms)", right: true, cell: (*Row).ttft},
-		column{title: "first visible (ms)", right: true, optional: true, cell: (*Row).visible},
+	)
+	if t.hides() {
+		list = append(list, column{title: "first visible (ms)", right: true, optional: true, cell: (*Row).visible})
+	}
+	list = append(list,
 		column{title: "decode (tok/s)", right: true, cell: value(catalogue.DecodeTokensPerSecond)},
 		column{title: "aggregate (tok/s)", right: true, cell: value(catalogue.AggregateTokensPerSecond)},
 		column{title: "cached (%)", right: true, optional: true, cell: (*Row).cached},
 		column{title: "accepted / round", right: true, optional: true, cell: value(catalogue.AcceptedPerRound)},
 	)
+	if t.Plan.Spec.Workload.Goodput != (plan.Goodput{}) {
+		list = append(list,
+			column{title: "goodput (%)", right: true, cell: value(catalogue.GoodFraction)},
+			column{title: "goodput (req/s)", right: true, cell: value(catalogue.GoodRequestsPerSecond)},
+		)
+	}
+	if slices.ContainsFunc(t.Rows, func(r Row) bool { _, ok := r.Metrics[catalogue.EnergyPerOutputToken]; return ok }) {
+		list = append(list, column{title: "energy / token (J)", right: true, cell: value(catalogue.EnergyPerOutputToken)})
+	}
 	if slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Case == plan.CaseMixed }) {
 		list = append(list,
 			column{title: "gap before (ms)", right: true, optional: true, cell: value(catalogue.ShortGapBeforeP50Seconds)},
@@ -43,16 +58,20 @@ func (t *Table) servingColumns() []column {
 	}
 	return append(list,
 		column{title: "success", right: true, cell: (*Row).success},
+		column{title: "length", right: true, cell: (*Row).length},
 		column{title: "outcome", cell: func(r *Row) string { return r.Outcome }},
 		column{title: "n", right: true, cell: t.behind},
 		column{title: "notes", cell: (*Row).footnotes},
 	)
 }
 
+// fills is what stands for the label of the cache in a row of repeats that fill it.
+const fills = "cold (fills)"
+
 // cache tells the first repeats of warm points, which fill the cache, apart from those of cold points.
 func (t *Table) cache(r *Row) string {
 	if r.Serving.Cache == cold && t.axis(r, "cache") == "warm" {
-		return "cold (fills)"
+		return fills
 	}
 	return r.Serving.Cache
 }
@@ -64,12 +83,10 @@ func (r *Row) mean(metric string) string {
 	if !ok {
 		return none
 	}
-	text := scaled(metric, v)
+	text := page.Scaled(metric, v) + " (n=1)"
 	if sd, ok := r.Serving.SD[metric]; ok {
 		m, _ := catalogue.MetricByName(metric)
-		text += " ± " + significant(sd/m.Scale, 2)
-	} else {
-		text += " (n=1)"
+		text = plusMinus(v/m.Scale, sd/m.Scale)
 	}
 	if have := r.Serving.Count[metric]; have > 1 && have < r.Serving.Units {
 		text += fmt.Sprintf(" (%d of %d)", have, r.Serving.Units)
@@ -103,6 +120,25 @@ func (r *Row) cached() string {
 	return r.mean(catalogue.CacheHitFraction)
 }
 
+// prompt is the size of the prompts, template included, by the answers or else by the server's own count beforehand. In
+// the mixed case there are two sizes.
+func (r *Row) prompt() string {
+	for _, metric := range []string{catalogue.PromptUsedTokens, catalogue.PromptMeasuredTokens} {
+		if v, ok := r.Metrics[metric]; ok && r.Case != plan.CaseMixed {
+			return fmt.Sprintf("%.0f", v)
+		}
+	}
+	return none
+}
+
+// length counts the successes whose budget of tokens ran out.
+func (r *Row) length() string {
+	if r.Serving.Succeeded == 0 {
+		return none
+	}
+	return fmt.Sprint(r.Serving.Length)
+}
+
 func (r *Row) success() string {
 	if r.Serving.Streams == 0 {
 		return none
@@ -116,65 +152,6 @@ func (t *Table) behind(r *Row) string {
 		return fmt.Sprintf("%d starts, %s repeats", r.Serving.Units, r.repeats())
 	}
 	return r.repeats()
-}
-
-// servingStatistic names how the numbers of `kind: llm` were made.
-func (t *Table) servingStatistic() string {
-	unit := "repeats"
-	if t.byStart() {
-		unit = "starts of the server, each of which is the mean over its repeats"
-	}
-	text := "Every value is the mean over " + unit + ", ± the sample standard deviation between them; a repeat is itself the mean over its streams, which are no repeats. " +
-		"With `n=1` nothing shows how repeatable a value is. *TTFT* ends at the first text of any kind, *first visible* at the first text of the answer. " +
-		"*decode* goes from the first to the last text of a stream and *aggregate* over the whole group, prefill included: they measure different intervals. " +
-		"*success* counts the streams of all repeats; a repeat with a stream that was no success is in no mean."
-	if slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Case == plan.CaseMixed }) {
-		text += " *mixed*: two short requests and a long one that comes to them; TTFT is that of the long one, and the gaps are those of the short ones before, during and after its prefill."
-	}
-	return text
-}
-
-// servingReadout says in words how the groups ended, and what the cache brings.
-func (t *Table) servingReadout() string {
-	asked, good, streams, succeeded := 0, 0, 0, 0
-	for i := range t.Rows {
-		r := &t.Rows[i]
-		asked, good = asked+r.Asked, good+r.Good
-		streams, succeeded = streams+r.Serving.Streams, succeeded+r.Serving.Succeeded
-	}
-	if good == 0 {
-		return "Nothing in this table was measured yet."
-	}
-	text := fmt.Sprintf("%d of %d groups are good, with %d of %d streams.", good, asked, succeeded, streams)
-	var warmed []string
-	for i := range t.Rows {
-		if said := t.warmed(&t.Rows[i]); said != "" {
-			warmed = append(warmed, said)
-		}
-	}
-	const most = 4
-	if n := len(warmed); n > 0 {
-		text += " A warm cache takes TTFT from " + strings.Join(warmed[max(n-most, 0):], ", from ") + "." // the largest sizes stand last
-	}
-	return text
-}
-
-// warmed says what the cache brings at a point, by the repeat that fills it; empty where that is not known.
-func (t *Table) warmed(w *Row) string {
-	to, ok := w.Metrics[catalogue.TTFTSeconds]
-	if !ok || w.Serving.Cache != warmRepeat || w.Case != "" {
-		return ""
-	}
-	i := slices.IndexFunc(t.Rows, func(c Row) bool { return c.Point == w.Point && c.Serving.Cache == cold })
-	if i < 0 {
-		return ""
-	}
-	from, ok := t.Rows[i].Metrics[catalogue.TTFTSeconds]
-	if !ok {
-		return ""
-	}
-	return fmt.Sprintf("%s to %s ms (%s, %s, ctx %s, streams %s)", scaled(catalogue.TTFTSeconds, from), scaled(catalogue.TTFTSeconds, to),
-		t.axis(w, "label"), t.axis(w, "data"), t.axis(w, "ctx"), t.axis(w, "concurrency"))
 }
 
 // servingMeta lists the conditions of a table of `kind: llm`.
@@ -199,6 +176,9 @@ func (t *Table) servingMeta() []Field {
 	}
 	if w.Priority != nil {
 		list = append(list, Field{"Priority", fmt.Sprint(*w.Priority)})
+	}
+	if w.Goodput != (plan.Goodput{}) {
+		list = append(list, Field{"Goodput", w.Goodput.String()})
 	}
 	list = append(list, t.known([]Field{
 		{"Context limit (tok)", "served_limit_tokens"},

@@ -48,6 +48,9 @@ type Row struct {
 	size  func(n int64) int64 // tokens at a value of the searched axis
 }
 
+// Executions are those that the row stands for, by repeat.
+func (r *Row) Executions() []*collect.Pair { return r.pairs }
+
 // Note is a doubt that one or more rows share.
 type Note struct {
 	Code catalogue.Code // empty: no doubt, but why the answer of a search is a bound only

@@ -11,7 +11,6 @@ import (
 	"cpbench/worker/result"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 )
 
 const small = `version: 1
@@ -186,60 +185,6 @@ func TestMergedTable(t *testing.T) {
 	if diff := cmp.Diff([]string{"32 1.00 ok", "64 1.00 ok", "128 1.00 ok"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-}
-
-func TestSignificant(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		v      float64
-		digits int
-		want   string
-	}{
-		{0, 3, "0"},
-		{7.6, 3, "7.60"},
-		{24.7, 3, "24.7"},
-		{77.34, 3, "77.3"},
-		{1310.4, 3, "1310"},
-		{1310.4, 4, "1310"},
-		{842.123, 4, "842.1"},
-		{0.0074219, 3, "0.00742"},
-		{0.00099996, 3, "0.00100"},
-		{9.9996, 4, "10.00"},
-		{99.96, 3, "100"},
-		{0.9999, 3, "1.00"},
-		{-0.5, 2, "-0.50"},
-		{123456.7, 3, "123457"},
-	}
-	for _, tt := range tests {
-		if got := significant(tt.v, tt.digits); got != tt.want {
-			t.Errorf("significant(%v, %d) = %q, want %q", tt.v, tt.digits, got, tt.want)
-		}
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		v := rapid.Float64Range(1e-9, 1e12).Draw(t, "v")
-		text := significant(v, 4)
-		var back float64
-		if _, err := fmt.Sscan(text, &back); err != nil || back < v*0.9994 || back > v*1.0006 {
-			t.Fatalf("%v printed as %s", v, text)
-		}
-		if strings.ContainsAny(text, "eE") {
-			t.Fatalf("%v printed as %s", v, text)
-		}
-	})
-}
-
-func TestCellProperties(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		text := cell(rapid.String().Draw(t, "s") + rapid.SampledFrom([]string{"", "|", "\n", "\\|", "\\"}).Draw(t, "end"))
-		if strings.ContainsAny(text, "\n\r") {
-			t.Fatalf("line break in %q", text)
-		}
-		open := strings.NewReplacer(`\\`, "", `\|`, "").Replace(text)
-		if strings.Contains(open, "|") || strings.HasSuffix(open, `\`) {
-			t.Fatalf("cell %q breaks its row", text)
-		}
-	})
 }
 
 func TestReadout(t *testing.T) {

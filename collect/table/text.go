@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"cpbench/collect/page"
 	"cpbench/plan/catalogue"
 )
 
@@ -63,7 +64,7 @@ func (t *Table) writeGrid(b *bytes.Buffer) {
 	for _, line := range grid {
 		cells := make([]string, len(line))
 		for i, text := range line {
-			cells[i] = pad(text, width[i], columns[i].right)
+			cells[i] = page.Pad(text, width[i], columns[i].right)
 		}
 		b.WriteString(strings.TrimRight(strings.Join(cells, "  "), " ") + "\n")
 	}

@@ -1,5 +1,7 @@
 package catalogue
 
+import "slices"
+
 // Better says in which direction a metric improves.
 type Better string
 
@@ -45,11 +47,34 @@ const (
 )
 
 // Metrics lists every metric of the catalogue in the order of the documentation.
-func Metrics() []Metric { return append(StepMetrics(), ServingMetrics()...) }
+func Metrics() []Metric {
+	all := StepMetrics()
+	for _, m := range ServingMetrics() {
+		if !slices.Contains(all, m) { // those of GPUs have their place among the steps
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// The metrics of GPUs, which both lists have.
+var (
+	gpuMemory = Metric{PeakDeviceBytes, "bytes", Lower, "device used (GiB)", gib, "largest memory in use on the whole device, maximum over ranks; where they do not tell it, as read from the GPUs, less what was in use before"}
+	gpuEnergy = Metric{
+		EnergyJoules, "joules", Lower, "energy (J)", 1,
+		"energy of the point's GPUs over the timed steps, or over a group of requests, from the driver's counter; sum over GPUs. Of GPUs that are named in workload.telemetry alone, the integral of their power readings over the group",
+	}
+	gpuState = []Metric{
+		{PowerMedianWatts, "watts", Lower, "power (W)", 1, "power of the point's GPUs during the timed steps, or a group of requests; sum over the GPUs' medians"},
+		{ThrottledFraction, "1", Lower, "throttled", 1, "share of that time for which a GPU was slowed down, all reasons together; worst GPU"},
+		{SMClockMedianHertz, "hertz", Higher, "SM clock (MHz)", 1e6, "SM clock during that time; median over readings, slowest GPU"},
+		{TemperatureMax, "celsius", Lower, "GPU temperature (C)", 1, "highest temperature that was read during that time, over the GPUs"},
+	}
+)
 
 // StepMetrics lists the metrics of what runs in steps: the model and the command workload.
 func StepMetrics() []Metric {
-	return []Metric{
+	return append([]Metric{
 		{StepSeconds, "seconds", Lower, "walltime (ms)", milli, "time of one step: the slowest rank of each iteration, then the median over the iterations"},
 		{FirstStepSeconds, "seconds", Lower, "first step (ms)", milli, "time of the very first step, which carries compilation and allocator growth; slowest rank"},
 		{DeviceStepSeconds, "seconds", Lower, "device time (ms)", milli, "time of one step on the device's own clock, where the ranks report it; slowest rank, median over iterations"},
@@ -57,15 +82,11 @@ func StepMetrics() []Metric {
 		{PrepareSeconds, "seconds", Lower, "prepare (s)", 1, "time to build the first batch; slowest rank"},
 		{PeakAllocatedBytes, "bytes", Lower, "peak_mem (GiB)", gib, "largest memory in live tensors from the start of the process to the end of the cold steps; maximum over ranks"},
 		{PeakReservedBytes, "bytes", Lower, "reserved (GiB)", gib, "largest memory taken from the driver by the allocator; maximum over ranks"},
-		{PeakDeviceBytes, "bytes", Lower, "device used (GiB)", gib, "largest memory in use on the whole device, maximum over ranks; where they do not tell it, as read from the GPUs, less what was in use before"},
+		gpuMemory,
 		{WarmAllocatedBytes, "bytes", Lower, "warm peak (GiB)", gib, "largest memory in live tensors during the timed steps; maximum over ranks"},
 		{RankImbalance, "1", Lower, "imbalance", 1, "slowest rank over fastest rank, minus 1; median over iterations"},
-		{EnergyJoules, "joules", Lower, "energy (J)", 1, "energy of the point's GPUs over the timed steps, from the driver's counter; sum over GPUs"},
-		{PowerMedianWatts, "watts", Lower, "power (W)", 1, "power of the point's GPUs during the timed steps; sum over the GPUs' medians"},
-		{ThrottledFraction, "1", Lower, "throttled", 1, "share of the time of the timed steps for which a GPU was slowed down, all reasons together; worst GPU"},
-		{SMClockMedianHertz, "hertz", Higher, "SM clock (MHz)", 1e6, "SM clock during the timed steps; median over readings, slowest GPU"},
-		{TemperatureMax, "celsius", Lower, "GPU temperature (C)", 1, "highest temperature that was read during the timed steps, over the GPUs"},
-	}
+		gpuEnergy,
+	}, gpuState...)
 }
 
 // MetricByName returns the catalogue's entry for name.

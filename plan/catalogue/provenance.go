@@ -1,6 +1,7 @@
 package catalogue
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -175,6 +176,24 @@ func FactByName(name string) (Fact, bool) {
 	}
 	return f, ok
 }
+
+// Declared is the key of the fact that a spec may declare by a name: a setting, software, or what a server does not
+// tell; a name that the catalogue does not have is that of a version. It is false for facts that cpbench finds out by
+// itself, and for a name that is none.
+func Declared(name string) (key string, ok bool) {
+	if !declarable.MatchString(name) {
+		return "", false
+	}
+	if _, ok := factIndex["setting "+name]; ok {
+		return "setting " + name, true
+	}
+	if f, ok := factIndex[name]; ok {
+		return name, f.Group == Software || f.When == OfLLM
+	}
+	return "version " + name, true
+}
+
+var declarable = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
 
 var factIndex = func() map[string]Fact {
 	index := map[string]Fact{}

@@ -51,6 +51,12 @@ const (
 	ShortGapDuringP50Seconds = "short_gap_during_p50_seconds"
 	ShortGapDuringMaxSeconds = "short_gap_during_max_seconds"
 	ShortGapAfterP50Seconds  = "short_gap_after_p50_seconds"
+
+	EnergyPerOutputToken = "energy_per_output_token_joules"
+
+	GoodFraction          = "good_fraction"
+	GoodRequestsPerSecond = "good_requests_per_second"
+	LimitsMet             = "limits_met"
 )
 
 // ServingMetrics lists the metrics of the llm workload in the order of the documentation. Percentiles are nearest-rank,
@@ -60,7 +66,7 @@ func ServingMetrics() []Metric {
 		s, tok, rate = "seconds", "tokens", "tokens per second"
 		mixed        = "; mixed case only"
 	)
-	return []Metric{
+	return append([]Metric{
 		{TTFTSeconds, s, Lower, "TTFT (ms)", milli, "time to the first reasoning, answer or tool-call text, from just before the request was written; mean over the streams"},
 		{TTFTP50Seconds, s, Lower, "TTFT p50 (ms)", milli, "the same, median over the streams"},
 		{TTFTP90Seconds, s, Lower, "TTFT p90 (ms)", milli, "the same, 90th percentile over the streams"},
@@ -109,5 +115,13 @@ func ServingMetrics() []Metric {
 		{ShortGapDuringP50Seconds, s, Lower, "gap during (ms)", milli, "the same, from then to the first text of the long request" + mixed},
 		{ShortGapDuringMaxSeconds, s, Lower, "gap during max (ms)", milli, "longest gap of the short streams from then to the first text of the long request" + mixed},
 		{ShortGapAfterP50Seconds, s, Lower, "gap after (ms)", milli, "median gap of the short streams after the first text of the long request; mean over the two" + mixed},
-	}
+
+		gpuEnergy,
+		{EnergyPerOutputToken, "joules per token", Lower, "energy / token (J)", 1, "energy of the server's GPUs over the group, prefill included, over output_tokens"},
+
+		{GoodFraction, "1", Higher, "goodput (%)", 0.01, "share of all requests that succeeded within the limits of workload.goodput on TTFT, counted from the intended start, and on TPOT"},
+		{GoodRequestsPerSecond, "requests per second", Higher, "goodput (req/s)", 1, "the same requests over group_seconds"},
+		{LimitsMet, "1", Higher, "limits met", 1, "1 if the 99th percentile of TTFT and that of TPOT over all requests are within the limits, 0 if not; below 100 requests the largest value decides"},
+		gpuMemory,
+	}, gpuState...)
 }

@@ -29,6 +29,9 @@ const (
 	ClocksUnlocked Code = "clocks_unlocked" // the GPU clocks were not locked, or varied although they were declared locked
 	SharedNode     Code = "shared_node"     // others may have computed on the node meanwhile
 	EnvDiffers     Code = "env_differs"     // the program saw another value of a variable than the sweep sets
+	DeclaredAmiss  Code = "declared_amiss"  // a fact that the sweep declares is not what the program tells
+	NotInterleaved Code = "not_interleaved" // all executions of one side of a comparison came before all of the other
+	Trend          Code = "trend"           // a metric only rises, or only falls, from one repeat or start to the next
 	CutShort       Code = "cut_short"       // the text was longer than the result may hold
 
 	ClientSuspect    Code = "client_suspect"    // the load client may have added to the times itself
@@ -45,10 +48,15 @@ const (
 	Speculation      Code = "speculation"       // counters of speculative decoding contradict one another, or are lifetime averages
 	ScheduleDegraded Code = "schedule_degraded" // requests started later than intended
 	NoOverlap        Code = "no_overlap"        // the long request of the mixed case did not meet both short ones
+	PromptsRepeat    Code = "prompts_repeat"    // streams of a group sent the same prompt
 	NotLonger        Code = "not_longer"        // the long request of the mixed case is no longer than the short ones
 	ProxySet         Code = "proxy_set"         // variables name a proxy, which is not used
 	Preflight        Code = "preflight"         // the look at the server before its first group left a doubt
+	TelemetryErrors  Code = "telemetry_errors"  // samples of the hosts around the group failed, wholly or in part
+	EnergyCoarse     Code = "energy_coarse"     // the energy rests on few readings of power
 	NullTTFT         Code = "null_ttft"         // successful streams without a first text are in no mean
+	Coalesced        Code = "coalesced"         // text came in too few reads, or in too short a time, for a rate: decode and TPOT may be far off
+	GoodputUnknown   Code = "goodput_unknown"   // tokens that nobody has counted leave open whether requests kept the limits
 
 	NoDone        Code = "no_done"                    // a stream ended without [DONE]
 	Unterminated  Code = "unterminated_tail"          // the last frame of a stream had no blank line behind it

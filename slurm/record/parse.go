@@ -13,10 +13,10 @@ import (
 // The columns that are asked for. All are older than 21.08: one column that a version does not know fails the whole
 // call. The name comes last, because it is the one text that its owner chooses.
 const (
-	queueFormat       = "ArrayJobID:|,ArrayTaskID:|,JobID:|,State:|,exit_code:|,RestartCnt:|,SubmitTime:|,StartTime:|,EndTime:|,TimeLimit:|,NodeList:|,Partition:|,MinMemory:|,Reason:|,Name:|"
-	queueColumns      = 15
-	accountingFormat  = "JobID,JobIDRaw,State,ExitCode,Submit,Start,End,Timelimit,NodeList,Partition,ReqMem,Reason,JobName"
-	accountingColumns = 13
+	queueFormat       = "tres-alloc:|,ArrayJobID:|,ArrayTaskID:|,JobID:|,State:|,exit_code:|,RestartCnt:|,SubmitTime:|,StartTime:|,EndTime:|,TimeLimit:|,NodeList:|,Partition:|,MinMemory:|,Reason:|,Name:|"
+	queueColumns      = 16
+	accountingFormat  = "AllocTRES,JobID,JobIDRaw,State,ExitCode,Submit,Start,End,Timelimit,NodeList,Partition,ReqMem,Reason,JobName"
+	accountingColumns = 14
 )
 
 // timeForm is how Slurm writes times unless it is told otherwise; see slurm.Query for the zone.
@@ -33,11 +33,12 @@ var errColumns = errors.New("it does not have the columns that were asked for")
 // parseQueueRow reads a line of squeue in queueFormat.
 func parseQueueRow(line string) (row, error) {
 	f := strings.SplitN(line, "|", queueColumns)
-	if len(f) != queueColumns || f[3] == "" {
+	if len(f) != queueColumns || f[4] == "" {
 		return row{}, errColumns
 	}
+	granted, f := f[0], f[1:]
 	r := row{Task: Task{
-		Array: f[0], Index: -1, Raw: f[2], State: slurm.State(f[3]), Node: f[10], Partition: f[11], Memory: memory(f[12]),
+		Array: f[0], Index: -1, Raw: f[2], State: slurm.State(f[3]), Node: f[10], Partition: f[11], Memory: memory(f[12], granted),
 		Reason: reason(f[13]), Name: strings.TrimSuffix(f[14], "|"), Live: true,
 	}}
 	if r.Array == "" || r.Array == "N/A" {
@@ -76,15 +77,16 @@ func parseQueueRow(line string) (row, error) {
 // parseAccountingRow reads a line of sacct in accountingFormat.
 func parseAccountingRow(line string) (row, error) {
 	f := strings.SplitN(line, "|", accountingColumns)
-	if len(f) != accountingColumns || f[2] == "" {
+	if len(f) != accountingColumns || f[3] == "" {
 		return row{}, errColumns
 	}
+	granted, f := f[0], f[1:]
 	id, err := ParseJobID(f[0])
 	if err != nil {
 		return row{}, err
 	}
 	r := row{shared: id.Indices, Task: Task{
-		Array: id.Job, Index: id.Index, Raw: f[1], State: slurm.State(f[2]), Partition: f[9], Memory: memory(f[10]),
+		Array: id.Job, Index: id.Index, Raw: f[1], State: slurm.State(f[2]), Partition: f[9], Memory: memory(f[10], granted),
 		Reason: reason(f[11]), Name: f[12], Restarts: -1,
 	}}
 	if f[8] != "None assigned" {
@@ -166,11 +168,23 @@ func reason(text string) string {
 	return text
 }
 
-// memory is empty where a whole node's is asked for.
-func memory(text string) string {
-	switch text {
+// memory is that of the whole job, as it was granted. What was asked for may be told for each CPU, as a site's default is,
+// or for each node, and squeue does not say which; so that is only second best, and empty where it is all of a node's.
+func memory(asked, granted string) string {
+	for part := range strings.SplitSeq(granted, ",") {
+		if sum, ok := strings.CutPrefix(part, "mem="); ok {
+			return sum
+		}
+	}
+	switch asked {
 	case "0", "0n", "0c", "N/A":
 		return ""
 	}
-	return text
+	switch unit := asked[max(0, len(asked)-1):]; unit { // by sacct before 21.08
+	case "c":
+		return strings.TrimSuffix(asked, unit) + " per CPU"
+	case "n":
+		return strings.TrimSuffix(asked, unit) + " on each node"
+	}
+	return asked
 }

@@ -83,6 +83,14 @@ func onlyAccounting(t *testing.T, cluster *slurmtest.Cluster) string {
 	return bin
 }
 
+// memory checks what is known of the memory of a job of two CPUs that asked for none.
+func (b *bench) memory(snap *Snapshot) {
+	b.Helper()
+	if task, ok := snap.Find("memory.0.a1", -1); !ok || task.Memory != "200M" {
+		b.Errorf("the memory of %+v is not 200M", task)
+	}
+}
+
 // TestRealSlurm has arrays in all the states that a cluster can be brought to, and looks at them through the queue and
 // accounting together, and then through accounting alone.
 func TestRealSlurm(t *testing.T) {
@@ -97,6 +105,7 @@ func TestRealSlurm(t *testing.T) {
 	b.submit("toolong.0.a1", "true", "--array=0-99", "--partition=short", "--time=120")
 	b.submit("held.0.a1", "true", "--array=0-2", "--hold")
 	b.submit("noout.0.a1", "true", "--output=/nonexistent/x")
+	b.submit("memory.0.a1", "true", "--cpus-per-task=2") // of which the cluster's default is for one
 	again := b.submit("again.0.a1", "sleep 600", "--array=0-1", "--requeue")
 	b.await(
 		look{"ends.0.a1", 0, "COMPLETED 0:0 n1"},
@@ -110,6 +119,7 @@ func TestRealSlurm(t *testing.T) {
 		look{"again.0.a1", 1, "RUNNING n1"},
 	)
 
+	b.memory(b.await(look{"memory.0.a1", -1, "COMPLETED 0:0 n1"}))
 	b.must(cluster.Command("scancel", waits+"_[2-3]"), "")
 	b.must(cluster.Command("scontrol", "requeue", again+"_1"), "")
 	snap := b.await(
@@ -149,6 +159,7 @@ func TestRealSlurm(t *testing.T) {
 		look{"ends.0.a1", 2, "FAILED 0:9 n1 (booked)"},
 		look{"waits.0.a1", 0, "CANCELLED by 0 0:0 n1 (booked)"},
 	)
+	b.memory(snap)
 	// Of waiting tasks that were cancelled 22.05 keeps a record sometimes, and sometimes none: not known, or cancelled.
 	for _, name := range []string{"waits.0.a1", "toolong.0.a1", "held.0.a1"} {
 		if task, ok := snap.Find(name, 2); ok && !task.Ended() {

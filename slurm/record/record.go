@@ -25,7 +25,7 @@ type Task struct {
 	Exit      string        // exit code and signal as Slurm writes them, such as 0:9; of a task that ended
 	Node      string        // where it runs or ran, in Slurm's compact form
 	Partition string        // the partition, or those that it may go to
-	Memory    string        // asked for
+	Memory    string        // of the whole job, as it was granted or, before that, asked for
 	Submit    time.Time     // when it was submitted
 	Start     time.Time     // of its last start; zero: it has not started
 	End       time.Time     // zero: it has not ended

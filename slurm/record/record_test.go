@@ -39,7 +39,20 @@ func commands(t *testing.T, squeue, sacct string) (*slurm.Slurm, func() []string
 // prints is the body of a command that prints a file of testdata as it was captured.
 func prints(t *testing.T, name string) string {
 	t.Helper()
-	return "cat <<'EOF'\n" + strings.Join(fixture(t, name), "\n") + "\nEOF"
+	return "cat <<'EOF'\n" + strings.Join(captured(t, name), "\n") + "\nEOF"
+}
+
+// captured are the rows of a file of testdata. Those that are older than the first column, which tells what was granted,
+// get it empty.
+func captured(tb testing.TB, name string) []string {
+	tb.Helper()
+	rows := fixture(tb, name)
+	for i := range rows {
+		if !strings.HasSuffix(name, ".memory") {
+			rows[i] = "|" + rows[i]
+		}
+	}
+	return rows
 }
 
 const (
@@ -237,7 +250,7 @@ func TestLag(t *testing.T) {
 		return ask(t, s, Query{Names: []string{"lag.1.a1"}})
 	}
 	row := func(id, state, start string) string {
-		return id + "|1|" + state + "|1:0|2026-11-30T12:00:00|" + start + "|Unknown|00:10:00|n1|gpu|100M|None|lag.1.a1"
+		return "|" + id + "|1|" + state + "|1:0|2026-11-30T12:00:00|" + start + "|Unknown|00:10:00|n1|gpu|100M|None|lag.1.a1"
 	}
 	all := []int{0, 1, 2}
 	const at = "2026-11-30T12:00:01"
@@ -251,7 +264,7 @@ func TestLag(t *testing.T) {
 		{"two of three", rows(row("1_0", "FAILED", at), row("1_1", "FAILED", at)), false},
 		{"all", rows(row("1_0", "FAILED", at), row("1_1", "FAILED", at), row("1_2", "FAILED", at)), true},
 		{"a held array that was cancelled", rows(row("1", "CANCELLED by 0", "None")), true},
-		{"one that waited", rows("1|1|CANCELLED by 0|0:0|2026-11-30T13:07:31|2026-11-30T13:07:32|2026-11-30T13:07:32|02:00:00|None assigned|short|100M|PartitionTimeLimit|lag.1.a1"), true},
+		{"one that waited", rows("|1|1|CANCELLED by 0|0:0|2026-11-30T13:07:31|2026-11-30T13:07:32|2026-11-30T13:07:32|02:00:00|None assigned|short|100M|PartitionTimeLimit|lag.1.a1"), true},
 		{"cancelled behind one that has run", rows(row("1_0", "FAILED", at), row("1_[0-2%1]", "CANCELLED by 0", "None")), true},
 	} {
 		if got := settled(stage.snap, "lag.1.a1", all); got != stage.want {
@@ -263,9 +276,9 @@ func TestLag(t *testing.T) {
 // TestReusedID: after a crash of the controller another job has the id.
 func TestReusedID(t *testing.T) {
 	t.Parallel()
-	queue := `printf '70|0|70|RUNNING|0|0|2026-11-30T12:00:00|2026-11-30T12:00:01|N/A|5:00|n1|gpu|100M|None|other.0.a1|\n'
-printf '71|0|71|PENDING|0|0|2026-11-30T12:00:09|N/A|N/A|5:00||gpu|100M|Priority|mine.0.a1|\n'`
-	books := `printf '70_0|70|FAILED|1:0|2026-11-30T11:00:00|2026-11-30T11:00:01|2026-11-30T11:00:02|00:05:00|n1|gpu|100M|None|mine.0.a1\n'`
+	queue := `printf '|70|0|70|RUNNING|0|0|2026-11-30T12:00:00|2026-11-30T12:00:01|N/A|5:00|n1|gpu|100M|None|other.0.a1|\n'
+printf '|71|0|71|PENDING|0|0|2026-11-30T12:00:09|N/A|N/A|5:00||gpu|100M|Priority|mine.0.a1|\n'`
+	books := `printf '|70_0|70|FAILED|1:0|2026-11-30T11:00:00|2026-11-30T11:00:01|2026-11-30T11:00:02|00:05:00|n1|gpu|100M|None|mine.0.a1\n'`
 	s, _ := commands(t, queue, books)
 	snap := ask(t, s, Query{Names: []string{"mine.0.a1"}})
 	compare(t, snap, []look{{"mine.0.a1", 0, "PENDING Priority not started"}, {"70", 0, "FAILED 1:0 n1 (booked)"}})
@@ -304,10 +317,39 @@ func TestByNameDoubts(t *testing.T) {
 	}
 }
 
+// TestMemory is that of the whole job, where squeue tells that of one CPU or of a node, and does not say which.
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	of := []string{"default.0.a1", "given.0.a1", "percpu.0.a1", "whole.0.a1", "held.0.a1"}
+	want := map[string]string{"default.0.a1": "200M", "given.0.a1": "150M", "percpu.0.a1": "240M", "whole.0.a1": "16000M", "held.0.a1": "200M"}
+	queue, books := prints(t, "22.05/squeue.memory"), prints(t, "22.05/sacct.memory")
+	for name, commandsOf := range map[string][2]string{"both": {queue, books}, "the queue": {queue, noAccounting}, "the books": {"", books}} {
+		s, _ := commands(t, commandsOf[0], commandsOf[1])
+		snap := ask(t, s, Query{Names: of})
+		got := map[string]string{}
+		for _, name := range of {
+			if task, ok := snap.Find(name, -1); ok {
+				got[name] = task.Memory
+			}
+		}
+		if name == "the books" {
+			got["held.0.a1"] = "200M" // which have not heard of it
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	for asked, want := range map[string]string{"100Mc": "100M per CPU", "4Gn": "4G on each node", "0n": "", "0": "", "N/A": "", "": "", "64G": "64G"} {
+		if got := memory(asked, "cpu=2,node=1"); got != want {
+			t.Errorf("%s without what was granted: %q, want %q", asked, got, want)
+		}
+	}
+}
+
 func TestBadRows(t *testing.T) {
 	t.Parallel()
-	const good = `1_0|1|FAILED|1:0|2026-11-30T12:00:00|Unknown|Unknown|00:10:00|n1|gpu|100M|None|a.b`
-	s, _ := commands(t, "echo 'a banner of the site'", "printf '%s\\n' '"+good+"' '1_[1,3,5,...]"+strings.TrimPrefix(good, "1_0")+"'")
+	const good = `|1_0|1|FAILED|1:0|2026-11-30T12:00:00|Unknown|Unknown|00:10:00|n1|gpu|100M|None|a.b`
+	s, _ := commands(t, "echo 'a banner of the site'", "printf '%s\\n' '"+good+"' '|1_[1,3,5,...]"+strings.TrimPrefix(good, "|1_0")+"'")
 	snap := ask(t, s, Query{Names: []string{"a.b"}})
 	compare(t, snap, []look{{"a.b", 0, "FAILED 1:0 n1 not started (booked)"}, {"a.b", 1, "unknown"}})
 	if len(snap.Notes) != 2 || !strings.Contains(snap.Notes[0], "sacct: 1 lines cannot be read") || !strings.Contains(snap.Notes[1], "squeue: 1 lines") {
@@ -335,8 +377,8 @@ func TestLimit(t *testing.T) {
 // FuzzRows has as its oracle that a row which was read holds the texts of the line, and that no row is ever taken for
 // another one's.
 func FuzzRows(f *testing.F) {
-	for _, name := range []string{"squeue.running", "squeue.ended", "squeue.timelimit", "sacct.running", "sacct.ended", "sacct.timelimit"} {
-		for _, line := range fixture(f, "22.05/"+name) {
+	for _, name := range []string{"squeue.running", "squeue.ended", "squeue.timelimit", "squeue.memory", "sacct.running", "sacct.ended", "sacct.timelimit", "sacct.memory"} {
+		for _, line := range captured(f, "22.05/"+name) {
 			f.Add(line, strings.HasPrefix(name, "squeue"))
 		}
 	}
@@ -350,16 +392,16 @@ func FuzzRows(f *testing.F) {
 			return
 		}
 		fields := strings.SplitN(line, "|", columns)
-		state, name := fields[2], fields[columns-1]
+		state, name := fields[3], fields[columns-1]
 		if queue {
-			state, name = fields[3], strings.TrimSuffix(name, "|")
+			state, name = fields[4], strings.TrimSuffix(name, "|")
 		}
 		if string(r.State) != state || r.Name != name {
 			t.Errorf("%q: state %q, name %q", line, r.State, r.Name)
 		}
-		index := fields[1]
+		index := fields[2]
 		if !queue {
-			_, index, _ = strings.Cut(fields[0], "_")
+			_, index, _ = strings.Cut(fields[1], "_")
 		}
 		if n, err := strconv.Atoi(strings.SplitN(index, ".", 2)[0]); err == nil != (r.Index >= 0) || err == nil && n != r.Index {
 			t.Errorf("%q: index %d", line, r.Index)

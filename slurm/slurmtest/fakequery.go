@@ -107,7 +107,7 @@ func printTasks(dir string, all bool, names, columns []string) error {
 		values := map[string]string{
 			"ArrayJobID": id, "ArrayTaskID": "N/A", "JobID": taskJobID(id, header.Indices, e.index),
 			"State": string(e.state), "exit_code": strconv.Itoa(e.status), "NodeList": e.node, "Name": jobName(header),
-			"RestartCnt": "0", "SubmitTime": clock(submitted), "StartTime": clock(e.start), "EndTime": clock(e.end()), "TimeLimit": "1:00:00", "Partition": "fake", "MinMemory": "1G", "Reason": "None",
+			"tres-alloc": "cpu=1,mem=1G,node=1,billing=1", "RestartCnt": "0", "SubmitTime": clock(submitted), "StartTime": clock(e.start), "EndTime": clock(e.end()), "TimeLimit": "1:00:00", "Partition": "fake", "MinMemory": "1G", "Reason": "None",
 		}
 		if header.Indices != nil {
 			values["ArrayTaskID"] = strconv.Itoa(e.index)
@@ -228,7 +228,7 @@ func printBooked(dir string, names, columns []string) error {
 		}
 		raw := taskJobID(id, header.Indices, e.index)
 		values := map[string]string{
-			"JobID": id, "JobIDRaw": raw, "State": string(e.state), "ExitCode": bookedExit(e.status), "Submit": clock(submitted),
+			"AllocTRES": "billing=1,cpu=1,mem=1G,node=1", "JobID": id, "JobIDRaw": raw, "State": string(e.state), "ExitCode": bookedExit(e.status), "Submit": clock(submitted),
 			"Start": clock(e.start), "End": clock(e.end()), "Timelimit": "01:00:00", "NodeList": e.node, "Partition": "fake", "ReqMem": "1G",
 			"Reason": "None", "JobName": jobName(header),
 		}

@@ -1,9 +1,9 @@
 #!/bin/bash
-# Installs what the tests need beside Go on Debian 12, as root: a Slurm for the private test cluster, and shellcheck.
-# Quick when all is there.
+# Installs what the tests need beside Go on Debian 12, as root: a Slurm for the private test cluster,
+# shellcheck, and an sshd that tests start on the loopback interface. Quick when all is there.
 # usage: install.sh [accounting | torch]
 set -euo pipefail
-pkgs=(slurm-wlm slurm-client munge iproute2 util-linux shellcheck)
+pkgs=(slurm-wlm slurm-client munge iproute2 util-linux shellcheck openssh-server openssh-client)
 case ${1:-} in
 '') ;;
 torch) pkgs+=(python3-torch) ;;

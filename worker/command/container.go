@@ -1,18 +1,16 @@
 package command
 
 import (
-	"bytes"
 	"context"
-	"fmt"
+	"maps"
 	"os/exec"
-	"strings"
 
 	"cpbench/plan"
 	"cpbench/plan/catalogue"
 	"cpbench/worker"
 	"cpbench/worker/container"
+	"cpbench/worker/inside"
 	"cpbench/worker/result"
-	"cpbench/worker/tree"
 )
 
 // program is argv before its start, in the container of the spec if there is one.
@@ -24,9 +22,8 @@ func (s *session) program(argv []string, setting plan.Setting, dir string) *exec
 	return cmd
 }
 
-// lookInside asks the container once for each repeat which values of the sweep's variables arrive in it: an image may
-// set its own, and a sweep over them would then do nothing, unseen. The ending is that of a container that cannot be
-// started; a program that does not know the variables could not tell.
+// lookInside asks the container once for each repeat which values of the sweep's variables arrive in it. The ending is
+// that of a container that cannot be started; a program that does not know the variables could not tell.
 func (s *session) lookInside(ctx context.Context, setting plan.Setting, r *result.Result) ending {
 	if container.Of(s.job.Run).None() {
 		return ending{}
@@ -34,48 +31,16 @@ func (s *session) lookInside(ctx context.Context, setting plan.Setting, r *resul
 	ctx, cancel := s.timeout(ctx)
 	defer cancel()
 	cmd := s.program([]string{"env"}, setting, s.job.LogDir)
-	var stdout, stderr bytes.Buffer // in memory only: it holds the secrets of the job
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	child, err := tree.Start(cmd)
-	if err != nil {
-		return startFailed(cmd, err)
+	seen, err := inside.Look(ctx, cmd, setting.Env)
+	if err == nil {
+		maps.Copy(r.Provenance, seen)
+		return ending{}
 	}
-	gone := make(chan error, 1)
-	go func() { gone <- child.Wait() }()
-	select {
-	case err = <-gone:
-	case <-ctx.Done():
-		_, killed := tree.Kill(context.Background(), tree.DefaultGrace)
-		if killed == nil {
-			<-gone //nolint:errcheck // how it ended does not matter any more
-		}
+	if ctx.Err() != nil {
 		return stopped(ctx)
 	}
-	if err != nil {
-		return ending{Outcome: catalogue.Error, Reason: "the container could not be started", Evidence: fmt.Sprintf("%v: %s", err, lastLines(stderr.String()))}
+	if end := startFailed(cmd, err); end.Outcome == catalogue.Infra {
+		return end
 	}
-	note(r, setting.Env, stdout.String())
-	return ending{}
-}
-
-// note records what the variables of the sweep are in an environment that env has printed.
-func note(r *result.Result, swept map[string]string, printed string) {
-	seen := map[string]string{}
-	for line := range strings.Lines(printed) {
-		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
-		seen[name] = value
-	}
-	for name := range swept {
-		value, set := seen[name]
-		if !set {
-			value = "(not set)"
-		}
-		r.Provenance["setting "+name] = value
-	}
-}
-
-// lastLines is the end of what a runtime has said.
-func lastLines(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return strings.Join(lines[max(0, len(lines)-5):], "; ")
+	return ending{Outcome: catalogue.Error, Reason: "the container could not be started", Evidence: err.Error()}
 }

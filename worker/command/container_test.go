@@ -7,9 +7,6 @@ import (
 	"testing"
 
 	"cpbench/plan/catalogue"
-	"cpbench/worker/result"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // boxed is a stage with the stand-in for apptainer on PATH and an image that sets those variables itself.
@@ -62,14 +59,5 @@ func TestContainerWithoutImage(t *testing.T) {
 	st := boxed(t, spec("env"), "")
 	if _, err := Open(t.Context(), st.job); err == nil || !strings.Contains(err.Error(), "model.sif is not there") {
 		t.Errorf("opened: %v", err)
-	}
-}
-
-func TestNote(t *testing.T) {
-	t.Parallel()
-	r := &result.Result{Provenance: map[string]string{}}
-	note(r, map[string]string{"A": "1", "B": "2", "GONE": "3"}, "A=1\nB=other = x\nC=4\n")
-	if diff := cmp.Diff(map[string]string{"setting A": "1", "setting B": "other = x", "setting GONE": "(not set)"}, r.Provenance); diff != "" {
-		t.Error(diff)
 	}
 }

@@ -60,8 +60,10 @@ func Of(run *folder.Run) Box {
 		}
 		b.mounts = append(b.mounts, m)
 	}
-	for name := range p.Spec.Env {
-		b.owned[name] = true
+	for _, env := range []map[string]string{p.Spec.Env, p.Spec.Workload.Server.Env} {
+		for name := range env {
+			b.owned[name] = true
+		}
 	}
 	for _, name := range b.spec.EnvPassthrough {
 		b.owned[name] = true

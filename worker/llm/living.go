@@ -7,16 +7,14 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
 
 	"cpbench/plan"
 	"cpbench/plan/catalogue"
-	"cpbench/worker"
-	"cpbench/worker/container"
 	"cpbench/worker/llm/dialect"
+	"cpbench/worker/llm/host"
 	"cpbench/worker/llm/preflight"
 	"cpbench/worker/llm/scrape"
 	"cpbench/worker/llm/server"
@@ -26,9 +24,9 @@ import (
 
 // living is a server that answers.
 type living struct {
-	target   string         // key of the target
-	asked    string         // model and addresses of metrics that were asked for
-	process  *server.Server // nil: it was there already
+	target   string        // key of the target
+	asked    string        // model and addresses of metrics that were asked for
+	process  *host.Running // nil: it was there already
 	seen     *dialect.Server
 	metrics  *scrape.Source
 	looked   bool // the preflight is done
@@ -36,33 +34,51 @@ type living struct {
 	salts    map[string][]string // of warm groups that have filled the cache, by the id of their point
 }
 
+// asked are the model and the addresses of metrics that a group asks for.
+func asked(sv *plan.Serving) string { return fmt.Sprintf("%q %q", sv.Model, sv.MetricsURLs) }
+
+// is reports whether a group goes to this server.
+func (l *living) is(sv *plan.Serving) bool {
+	return l.target == sv.Target.Key() && l.asked == asked(sv)
+}
+
 // live gives the server of a setting: the one of the last group if it is the same and lives, else another one, after
 // that one has been stopped.
 func (s *session) live(ctx context.Context, setting plan.Setting) (*living, ending) {
 	sv := setting.Serving
-	target, asked := sv.Target.Key(), fmt.Sprintf("%q %q", sv.Model, sv.MetricsURLs)
+	target := sv.Target.Key()
 	if end, bad := s.refused[target]; bad {
 		return nil, end
 	}
-	if l := s.living; l != nil && l.target == target && l.asked == asked && (l.process == nil || l.process.Dead() == nil) {
+	if l := s.living; l != nil && l.is(sv) && (l.process == nil || l.process.Dead() == nil) {
 		return l, ending{}
 	}
-	l := &living{target: target, asked: asked, salts: map[string][]string{}}
+	l := &living{target: target, asked: asked(sv), salts: map[string][]string{}}
 	if old := s.living; old != nil && old.target == target && old.process != nil && old.process.Dead() == nil {
 		l.process = old.process // another model of the same server
 	} else if s.stop(nil); len(sv.Target.Command) > 0 {
 		var err error
-		if l.process, err = s.start(ctx, setting); err != nil {
-			end := failed("the server could not be started", err)
-			if dead := deadEnding(err); dead.outcome != "" {
-				end = dead
-				s.refused[target] = ending{dead.outcome, dead.reason + ", and was not tried again", dead.evidence}
-			}
-			return nil, end
+		if l.process, err = s.host.Start(ctx, setting); err != nil {
+			return nil, s.notStarted(target, err)
 		}
 	}
 	s.living = l
 	return l, s.meet(ctx, l, sv)
+}
+
+// notStarted is the ending of a group whose server could not be started. One that is to blame itself is not tried again.
+func (s *session) notStarted(target string, err error) ending {
+	s.job.Log.Warn("no server", "error", s.key.Redact(err.Error()))
+	if unfit := new(host.Unfit); errors.As(err, &unfit) {
+		return ending{unfit.Outcome, unfit.Reason, unfit.Evidence}
+	}
+	dead := deadEnding(err)
+	if dead.outcome == "" {
+		return failed("the server could not be started", err)
+	}
+	s.deaths++
+	s.refused[target] = ending{dead.outcome, dead.reason + ", and was not tried again", dead.evidence}
+	return dead
 }
 
 // deadEnding is the ending that the death of a server is; none if the error tells of no death.
@@ -72,34 +88,6 @@ func deadEnding(err error) ending {
 		return ending{}
 	}
 	return ending{catalogue.Error, dead.What, dead.Tail}
-}
-
-// start starts the server of a setting, in the container of the spec if there is one.
-func (s *session) start(ctx context.Context, setting plan.Setting) (*server.Server, error) {
-	s.starts++
-	p := s.job.Run.Plan
-	dir, log := p.Dir, filepath.Join(s.job.LogDir, "server-"+strconv.Itoa(s.starts)+".log")
-	if w := s.spec.Workdir; w != "" {
-		dir = s.path(w)
-	}
-	s.job.Log.Info("server starts", "target", setting.Serving.Target.Key(), "log", filepath.Base(log))
-	began, err := server.Start(ctx, server.Options{
-		On: func(port int) server.Program {
-			t := setting.Serving.Target.Bound(port)
-			own := setting
-			own.Env = t.Env
-			cpus := p.Arrays[s.job.Task.Array].Shape.CPUsPerTask
-			argv, env := container.Of(s.job.Run).Alone(t.Command, worker.OutsideStep(s.job.Environ(own)), dir, setting.Resources.GPUsPerNode > 0, cpus, s.job.Hosts)
-			return server.Program{Command: argv, Env: env, Ready: t.Ready}
-		},
-		Dir: dir, Log: log, Limit: time.Duration(s.spec.Server.ReadyTimeout),
-	})
-	if err != nil {
-		s.job.Log.Warn("no server", "error", s.key.Redact(err.Error()))
-		return nil, err
-	}
-	s.job.Log.Info("server ready", "port", began.Port, "seconds", began.Took.Seconds())
-	return began, nil
 }
 
 // stop ends the server that the task has started, if one is there. What was not as it should be is a warning of the
@@ -113,25 +101,17 @@ func (s *session) stop(r *result.Result) {
 	if s.hurried {
 		grace = min(grace, tree.DefaultGrace) // whoever told us to stop does not wait for long
 	}
-	report, err := l.process.Stop(grace)
-	text := ""
-	switch {
-	case err != nil:
-		text = err.Error()
-	case report.Killed > 0:
-		text = fmt.Sprintf("%d processes of the server ignored TERM and had to be killed", report.Killed)
-	}
-	s.job.Log.Info("server stopped", "told", report.Told, "killed", report.Killed, "seconds", report.Duration.Seconds(), "doubt", text)
-	if text != "" && r != nil {
-		r.Warn(catalogue.LateKill, text, "")
+	if doubt := l.process.Stop(grace); doubt != "" && r != nil {
+		r.Warn(catalogue.LateKill, doubt, "")
 	}
 }
 
 // meet finds out what the server is.
 func (s *session) meet(ctx context.Context, l *living, sv *plan.Serving) ending {
-	address := sv.Target.URL
+	address, port := sv.Target.URL, 0
 	if l.process != nil {
-		address = sv.Target.Bound(l.process.Port).URL
+		port = l.process.Port
+		address = sv.Target.Bound(port).URL
 	}
 	seen, err := dialect.Detect(ctx, dialect.Options{URL: address, Model: sv.Model, Key: s.key})
 	if err != nil {
@@ -140,15 +120,7 @@ func (s *session) meet(ctx context.Context, l *living, sv *plan.Serving) ending 
 		return end
 	}
 	l.seen = seen
-	if len(sv.MetricsURLs) > 0 {
-		seen.MetricsURLs = nil
-		for _, u := range sv.MetricsURLs {
-			if l.process != nil {
-				u = plan.AtPort(u, l.process.Port)
-			}
-			seen.MetricsURLs = append(seen.MetricsURLs, u)
-		}
-	}
+	setMetrics(seen, sv, port)
 	l.metrics = Source(seen, s.key)
 	s.job.Log.Info("server", "kind", seen.Kind, "version", seen.Version, "model", seen.Model.ID, "root", seen.Model.Root)
 	return ending{}
@@ -191,8 +163,8 @@ func (l *living) introduce(r *result.Result) {
 	maps.Copy(r.Provenance, facts)
 }
 
-// examine runs the preflight before the first group of a server. What it finds bad ends every group, and a doubt stands
-// in every result.
+// examine runs the preflight and the warm-up before the first group of a server. What is found bad ends every group, and a
+// doubt stands in every result.
 func (l *living) examine(ctx context.Context, s *session, r *result.Result) ending {
 	if !l.looked {
 		if _, err := l.metrics.WaitIdle(ctx, patience(l.seen)); err != nil {
@@ -207,6 +179,9 @@ func (l *living) examine(ctx context.Context, s *session, r *result.Result) endi
 		}
 		l.looked = true
 		s.log.preflight(l, r)
+		if end := s.warmUp(ctx, l, r); end.outcome != "" {
+			return end
+		}
 	}
 	for _, f := range l.findings.Worst(preflight.Warn) {
 		doubt(r, f)

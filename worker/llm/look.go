@@ -3,50 +3,79 @@ package llm
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
+	"time"
 
 	"cpbench/plan"
+	"cpbench/plan/folder"
+	"cpbench/worker"
 	"cpbench/worker/llm/dialect"
+	"cpbench/worker/llm/host"
 	"cpbench/worker/llm/preflight"
+	"cpbench/worker/llm/server"
+	"cpbench/worker/llm/telemetry"
 )
 
-// Looked is what a preflight has found at one server of a sweep.
+// Looked is what a preflight has found at one server of a sweep, or at one host that is read while it is measured.
 type Looked struct {
 	Target   string             `json:"target"`
-	Server   *dialect.Server    `json:"server"` // null: it does not answer, or is started by the tasks
+	Server   *dialect.Server    `json:"server"` // null: it does not answer, or was not started
 	Findings preflight.Findings `json:"findings"`
+	Sample   *telemetry.Sample  `json:"sample,omitempty"` // of a host, or of further metrics, in place of a server
 }
 
-// Preflight looks at every server of a sweep that is there already. With try it generates a few tokens on each; without,
-// nothing is generated and nothing is tokenized. An error is one of the sweep; what is wrong with a server is a finding.
-func Preflight(ctx context.Context, p *plan.Plan, try bool) ([]Looked, error) {
-	w := p.Spec.Workload
-	var key dialect.Key
+// Wish says how far a preflight goes.
+type Wish struct {
+	// Try generates a few tokens on each server; without, nothing is generated and nothing is tokenized.
+	Try bool
+	// Start is a run of the sweep in a place of its own, which takes the logs of servers that are started for a look and
+	// ended after it. Nil: those with a command are not looked at.
+	Start *folder.Run
+}
+
+// Preflight looks at every server of a sweep, and takes a sample of every host. An error is one of the sweep; what is wrong with a server is a finding.
+func Preflight(ctx context.Context, p *plan.Plan, wish Wish) ([]Looked, error) {
+	e := &examiner{wish: wish, spec: p.Spec.Workload}
+	defer e.close()
+	frozen := p
+	if wish.Start != nil {
+		frozen = wish.Start.Plan // whose commands name frozen files
+	}
 	var err error
-	if w.APIKeyEnv != "" {
-		if key, err = dialect.KeyFromEnv(w.APIKeyEnv); err != nil {
+	if e.spec.APIKeyEnv != "" {
+		if e.key, err = dialect.KeyFromEnv(e.spec.APIKeyEnv); err != nil {
 			return nil, err
 		}
 	}
-	servers, err := surveys(p)
+	servers, err := surveys(p, frozen)
 	if err != nil {
 		return nil, err
 	}
 	var all []Looked
 	for _, v := range servers {
-		if f := v.serving.APIKeyFile; f != "" && w.APIKeyEnv == "" {
-			if key, err = dialect.KeyFromFile(f); err != nil {
+		if f := v.setting.Serving.APIKeyFile; f != "" && e.spec.APIKeyEnv == "" {
+			if e.key, err = dialect.KeyFromFile(f); err != nil {
 				return nil, err
 			}
 		}
-		all = append(all, v.look(ctx, w, key, try))
+		out := e.look(ctx, v)
+		for i := range out.Findings {
+			out.Findings[i].Text = e.key.Redact(cmp.Or(out.Findings[i].Text, "nothing"))
+		}
+		all = append(all, out)
 	}
-	return all, ctx.Err()
+	sampled, err := lookAtHosts(ctx, e.spec)
+	if err != nil {
+		return nil, err
+	}
+	return append(all, sampled...), ctx.Err()
 }
 
-// surveys are the servers of a sweep, each once, in the order of its tasks.
-func surveys(p *plan.Plan) ([]*survey, error) {
+// surveys are the servers of a sweep, each once, in the order of its tasks, as another plan of it evaluates them.
+func surveys(p, at *plan.Plan) ([]*survey, error) {
 	var pairs []plan.Pair
 	for i := range p.Arrays {
 		for _, task := range p.Arrays[i].Tasks {
@@ -56,24 +85,23 @@ func surveys(p *plan.Plan) ([]*survey, error) {
 	seen := map[string]*survey{}
 	var order []*survey
 	for _, pair := range pairs {
-		setting, err := p.At(pair.Point, 0)
+		setting, err := at.At(pair.Point, 0)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.PointName(pair.Point), err)
 		}
-		sv := setting.Serving
-		id := sv.Target.Key() + fmt.Sprintf("%q %q", sv.Model, sv.MetricsURLs)
+		id := setting.Serving.Target.Key() + asked(setting.Serving)
 		if seen[id] == nil {
-			seen[id] = &survey{serving: sv}
+			seen[id] = &survey{setting: setting}
 			order = append(order, seen[id])
 		}
-		seen[id].add(sv.Group)
+		seen[id].add(setting.Serving.Group)
 	}
 	return order, nil
 }
 
 // survey is one server and what the sweep asks of it.
 type survey struct {
-	serving *plan.Serving
+	setting plan.Setting // of its first group
 	largest int
 	warm    bool
 }
@@ -85,36 +113,112 @@ func (v *survey) add(g plan.Group) {
 	}
 }
 
-// look looks at the server.
-func (v *survey) look(ctx context.Context, w plan.Workload, key dialect.Key, try bool) Looked {
-	sv := v.serving
-	if len(sv.Target.Command) > 0 {
-		return Looked{Target: filepath.Base(sv.Target.Command[0]), Findings: preflight.Findings{{
-			Check: preflight.Models, Grade: preflight.OK, Text: "the tasks start this server, and look at it before their first group",
-		}}}
+// examiner looks at the servers of a sweep, one after the other.
+type examiner struct {
+	wish Wish
+	spec plan.Workload
+	key  dialect.Key
+	host *host.Host // of servers that are started; nil: none was
+}
+
+func (e *examiner) close() {
+	if e.host != nil {
+		e.host.Close()
 	}
-	out := Looked{Target: sv.Target.URL}
-	found, err := dialect.Detect(ctx, dialect.Options{URL: sv.Target.URL, Model: sv.Model, Key: key})
-	if err != nil {
+}
+
+// look looks at one server.
+func (e *examiner) look(ctx context.Context, v *survey) Looked {
+	target := v.setting.Serving.Target
+	if len(target.Command) == 0 {
+		return e.examine(ctx, v, target.URL, 0)
+	}
+	out := Looked{Target: filepath.Base(target.Command[0])}
+	if e.wish.Start == nil {
 		out.Findings = preflight.Findings{{
-			Check: preflight.Models, Grade: preflight.Bad, Text: key.Redact(err.Error()), Advice: "check the address, the model's name, and whether the server runs",
+			Check: preflight.Models, Grade: preflight.OK,
+			Text:   "the tasks start this server, and look at it before their first group; whether it starts, what it serves and what it supports is not known until then",
+			Advice: "--start starts it here, as a task would, and ends it after the look",
 		}}
 		return out
 	}
-	if len(sv.MetricsURLs) > 0 {
-		found.MetricsURLs = sv.MetricsURLs
+	running, found := e.start(ctx, v.setting)
+	if running != nil {
+		seen := e.examine(ctx, v, target.Bound(running.Port).URL, running.Port)
+		out.Server, found = seen.Server, append(found, seen.Findings...)
+		if doubt := running.Stop(time.Duration(e.spec.Server.StopGrace)); doubt != "" {
+			found = append(found, preflight.Finding{Check: preflight.Start, Grade: preflight.Warn, Text: doubt})
+		}
 	}
+	out.Findings = found
+	return out
+}
+
+// start starts a server as a task would, but for the set-up lines, which are those of a script.
+func (e *examiner) start(ctx context.Context, setting plan.Setting) (*host.Running, preflight.Findings) {
+	var found preflight.Findings
+	if n := len(e.wish.Start.Plan.Spec.Setup); n > 0 {
+		found = append(found, preflight.Finding{
+			Check: preflight.Start, Grade: preflight.Warn, Text: "setup: its lines are not run for this look", Advice: "run them in this shell before",
+		})
+	}
+	running, err := e.begin(ctx, setting)
+	if err == nil {
+		return running, append(found, preflight.Finding{Check: preflight.Start, Grade: preflight.OK, Text: fmt.Sprintf("it was ready after %.1f s", running.Took.Seconds())})
+	}
+	text := err.Error()
+	if dead := new(server.Dead); errors.As(err, &dead) && dead.Tail != "" {
+		text += "; the end of its log:\n" + dead.Tail
+	}
+	return nil, append(found, preflight.Finding{Check: preflight.Start, Grade: preflight.Bad, Text: text, Advice: "every task would meet the same"})
+}
+
+func (e *examiner) begin(ctx context.Context, setting plan.Setting) (*host.Running, error) {
+	run := e.wish.Start
+	if e.host == nil {
+		task, err := run.Task(0, 0)
+		if err != nil {
+			return nil, err
+		}
+		job := worker.Job{Run: run, Task: task, LogDir: run.LogsDir(), Log: slog.New(slog.DiscardHandler)}
+		if e.host, err = host.Open(ctx, job); err != nil {
+			return nil, err
+		}
+	}
+	return e.host.Start(ctx, setting)
+}
+
+// examine looks at a server that answers at an address. port is that of a server that was started; 0: none.
+func (e *examiner) examine(ctx context.Context, v *survey, address string, port int) Looked {
+	sv, w := v.setting.Serving, e.spec
+	out := Looked{Target: address}
+	found, err := dialect.Detect(ctx, dialect.Options{URL: address, Model: sv.Model, Key: e.key})
+	if err != nil {
+		out.Findings = preflight.Findings{{
+			Check: preflight.Models, Grade: preflight.Bad, Text: err.Error(), Advice: "check the address, the model's name, and whether the server runs",
+		}}
+		return out
+	}
+	setMetrics(found, sv, port)
 	var own *int
 	if w.MaxModelLen > 0 {
 		own = &w.MaxModelLen
 	}
-	metrics := Source(found, key)
+	metrics := Source(found, e.key)
 	out.Server, out.Findings = found, preflight.Look(ctx, found, metrics, v.largest, w.MaxTokens, own)
-	if try {
+	if e.wish.Try {
 		out.Findings = append(out.Findings, preflight.Try(ctx, trial(w, found, metrics, v.warm))...)
 	}
-	for i := range out.Findings {
-		out.Findings[i].Text = key.Redact(cmp.Or(out.Findings[i].Text, "nothing"))
-	}
 	return out
+}
+
+// setMetrics puts the addresses of the spec, if it has some, in place of the server's own.
+func setMetrics(seen *dialect.Server, sv *plan.Serving, port int) {
+	if len(sv.MetricsURLs) == 0 {
+		return
+	}
+	seen.MetricsURLs = nil
+	for _, u := range sv.MetricsURLs {
+		seen.MetricsURLs = append(seen.MetricsURLs, plan.AtPort(u, port))
+	}
 }

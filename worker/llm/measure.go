@@ -17,17 +17,26 @@ import (
 	"cpbench/worker/llm/prompt"
 	"cpbench/worker/llm/server"
 	"cpbench/worker/result"
+	"cpbench/worker/telemetry"
 )
 
 // measure carries out the group, writes its records and fills the result.
 func (s *session) measure(ctx context.Context, l *living, load group.Load, pair plan.Pair, setting plan.Setting, r *result.Result) ending {
+	var gpus telemetry.Span
+	if l.process != nil {
+		load.During = func(send func()) { gpus = l.process.During(ctx, send) }
+	}
 	rep, err := group.Run(ctx, load)
 	end := judge(rep, err)
 	if end.outcome == "" && setting.Serving.Group.Cache == warm {
 		l.salts[pair.ID] = saltsOf(rep.Lines) // what the later repeats will find
 	}
 	fill(r, rep, setting)
-	if bad := s.log.group(s.spec, l, pair.Start, rep, r, end); bad != nil && end.outcome == "" {
+	setGoodput(r, s.spec, rep)
+	energy(r, gpus)
+	samples := s.hosts.over(ctx, rep)
+	s.hosts.into(r, samples)
+	if bad := s.log.group(s.spec, l, pair.Start, rep, samples, r, end); bad != nil && end.outcome == "" {
 		end = ending{catalogue.Infra, "the records could not be written", bad.Error()}
 	}
 	return end
@@ -106,6 +115,19 @@ func fill(r *result.Result, rep *group.Report, setting plan.Setting) {
 	r.Group = sum
 	numbers(r, rep)
 	warn(r, rep)
+	if n := prompts(rep.Lines); n < len(rep.Lines) {
+		r.Warn(catalogue.PromptsRepeat, fmt.Sprintf("different prompts: %d, for %d streams", n, len(rep.Lines)),
+			"give the file of prompts more lines than the largest concurrency")
+	}
+}
+
+// prompts is the number of different prompts that were sent.
+func prompts(lines []group.Line) int {
+	seen := map[string]bool{}
+	for _, line := range lines {
+		seen[line.Request.Prompt.SHA256] = true
+	}
+	return len(seen)
 }
 
 // sources are the sources of the counts, each once.

@@ -3,6 +3,7 @@ package llm
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,14 +24,16 @@ import (
 func report(outcomes ...account.Outcome) *group.Report {
 	rep := &group.Report{Health: health.Health{Verdict: health.OK}, Delta: &scrape.Delta{}}
 	var records []account.Record
-	for _, o := range outcomes {
+	for i, o := range outcomes {
 		record := account.Record{Numbers: account.Numbers{Outcome: o, CountSource: account.ServerUsage}}
 		if o != account.Success {
 			record.Numbers.Reason = account.HTTPStatus
 			record.Facts.Failure = &account.Failure{Reason: account.HTTPStatus, Text: "try later"}
 		}
 		records = append(records, record)
-		rep.Lines = append(rep.Lines, group.Line{Record: record})
+		line := group.Line{Record: record}
+		line.Request.Prompt.SHA256 = fmt.Sprint(i)
+		rep.Lines = append(rep.Lines, line)
 	}
 	rep.Group = account.Sum(records)
 	return rep
@@ -93,5 +96,28 @@ func TestWarnings(t *testing.T) {
 	}
 	if r.Group.Client != "client_bound" || r.Group.Streams != 1 || r.Metrics[catalogue.TTFTSeconds] != nil {
 		t.Errorf("%+v %v", r.Group, r.Metrics)
+	}
+}
+
+// TestPromptsRepeat: streams that send the same prompt warm each other on a server without salts.
+func TestPromptsRepeat(t *testing.T) {
+	t.Parallel()
+	for hashes, want := range map[string]string{"a b": "", "a": "", "a a": "different prompts: 1, for 2 streams", "a b a": "different prompts: 2, for 3 streams"} {
+		words := strings.Fields(hashes)
+		rep := report(slices.Repeat([]account.Outcome{account.Success}, len(words))...)
+		for i, w := range words {
+			rep.Lines[i].Request.Prompt.SHA256 = w
+		}
+		r := &result.Result{}
+		fill(r, rep, plan.Setting{Serving: &plan.Serving{}})
+		got := ""
+		for _, w := range r.Warnings {
+			if w.Code == catalogue.PromptsRepeat {
+				got = w.Text
+			}
+		}
+		if got != want {
+			t.Errorf("prompts %q: %q, want %q", hashes, got, want)
+		}
 	}
 }

@@ -84,7 +84,7 @@ func (s *session) prepare(ctx context.Context, l *living, pair plan.Pair, settin
 		if err != nil {
 			return load, failed("the request cannot be made for this server", err)
 		}
-		requests = append(requests, group.Request{Prompt: p, Salt: salts[i], Body: body, MaxTokens: s.spec.MaxTokens})
+		requests = append(requests, group.Request{Prompt: p, Salt: salts[i], Body: body, MaxTokens: s.spec.MaxTokens, Fixed: s.spec.Sampling["ignore_eos"] == true})
 	}
 	if load.Streams = requests; g.Mixed != nil {
 		load.Streams, load.Long, load.Delay = requests[:2], &requests[2], time.Duration(g.Mixed.Delay)
@@ -102,6 +102,7 @@ func (s *session) prepare(ctx context.Context, l *living, pair plan.Pair, settin
 		}
 		l.salts[pair.ID] = salts
 		s.job.Log.Info("cache filled again", "point", pair.ID, "repeat", pair.Repeat)
+		return load, settle(ctx, load.Settle)
 	}
 	return load, ending{}
 }

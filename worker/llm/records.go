@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
-	"path/filepath"
 	"time"
 
 	"cpbench/plan"
@@ -15,31 +14,29 @@ import (
 	"cpbench/worker/llm/health"
 	"cpbench/worker/llm/preflight"
 	"cpbench/worker/llm/prompt"
+	"cpbench/worker/llm/requestlog"
 	"cpbench/worker/llm/scrape"
+	"cpbench/worker/llm/telemetry"
+	"cpbench/worker/llm/warmup"
 	"cpbench/worker/result"
 )
 
-// The files of a task, in its log folder. That of the texts is there with keep_text alone, and nobody else can read it.
-const (
-	recordsFile = "requests.jsonl"
-	textsFile   = "texts.jsonl"
-)
-
-// records appends lines to the files. Each line is one write, so a reader sees whole lines.
+// records appends lines to the files of a task, in its log folder. Each line is one write, so a reader sees whole lines.
+// Every process has files of its own: another one under the same attempt would leave two lines of one identity.
 type records struct {
 	lines, texts *os.File // texts is nil without keep_text
+	take         int      // of the identities
 	bad          error    // the first write that failed
 }
 
 func openRecords(dir string, keepText bool) (*records, error) {
-	const flags = os.O_CREATE | os.O_APPEND | os.O_WRONLY
-	lines, err := os.OpenFile(filepath.Join(dir, recordsFile), flags, 0o644)
+	lines, take, err := requestlog.Create(dir)
 	if err != nil {
 		return nil, err
 	}
-	rs := &records{lines: lines}
+	rs := &records{lines: lines, take: take}
 	if keepText {
-		if rs.texts, err = os.OpenFile(filepath.Join(dir, textsFile), flags, 0o600); err != nil {
+		if rs.texts, err = requestlog.CreateTexts(dir, take); err != nil {
 			return nil, errors.Join(err, lines.Close())
 		}
 	}
@@ -55,26 +52,23 @@ func (rs *records) Close() error {
 	return err
 }
 
-// identity says of which group a line is.
-type identity struct {
-	Kind    string         `json:"kind"` // preflight, request or group
-	Run     string         `json:"run"`
-	Point   string         `json:"point"`
-	Case    string         `json:"case,omitempty"`
-	Params  []result.Param `json:"params"`
-	Repeat  int            `json:"repeat"`
-	Start   int            `json:"start,omitempty"`
-	Attempt int            `json:"attempt"`
-	Restart int            `json:"restart"`
-}
-
-func identify(kind string, start int, r *result.Result) identity {
-	return identity{kind, r.Run, r.Point, r.Case, r.Params, r.Repeat, start, r.Attempt, r.Restart}
+// identify says of which group a line is.
+func (rs *records) identify(kind requestlog.Kind, start int, r *result.Result) requestlog.Identity {
+	label := ""
+	for _, p := range r.Params {
+		if p.Name == "label" {
+			label = p.Value
+		}
+	}
+	return requestlog.Identity{
+		Schema: requestlog.Schema, Kind: kind, Run: r.Run, Plan: r.Plan, Label: label, Point: r.Point, Case: r.Case, Params: r.Params,
+		Repeat: r.Repeat, Start: start, Attempt: r.Attempt, Restart: r.Restart, Take: rs.take,
+	}
 }
 
 // requestLine is everything about one stream, text excepted.
 type requestLine struct {
-	identity
+	requestlog.Identity
 	Stream int         `json:"stream"`
 	Role   string      `json:"role"`
 	Cache  group.Label `json:"cache_label"`
@@ -87,7 +81,9 @@ type requestLine struct {
 
 // groupLine is the summary of a group, with the settings that two groups must share to be compared.
 type groupLine struct {
-	identity
+	requestlog.Identity
+	Key         string              `json:"key"`     // measurement key
+	Version     string              `json:"cpbench"` // of the client
 	Begun       time.Time           `json:"begun"`
 	Elapsed     float64             `json:"client_elapsed_s"` // post-processing included
 	Outcome     string              `json:"outcome"`
@@ -96,12 +92,36 @@ type groupLine struct {
 	Server      *dialect.Server     `json:"server"`
 	Settings    settings            `json:"settings"`
 	Group       account.Group       `json:"group"`
+	Requests    []briefLine         `json:"requests"`
 	Cache       group.CacheCheck    `json:"cache"`
 	Delta       *scrape.Delta       `json:"counters"`
 	Speculation *scrape.Speculation `json:"speculation"`
 	Audit       *scrape.Audit       `json:"traffic"`
 	Overlap     *account.Overlap    `json:"overlap,omitempty"`
+	Goodput     *account.Goodput    `json:"goodput,omitempty"` // with limits in the spec
 	Health      health.Health       `json:"client"`
+	Telemetry   *telemetry.Window   `json:"telemetry,omitempty"` // where hosts are read
+}
+
+// briefLine is what the summary of a group says of a stream, whose own line has the rest.
+type briefLine struct {
+	Stream   int            `json:"stream"`
+	Role     string         `json:"role"`
+	Salt     string         `json:"cache_salt,omitempty"`
+	Reserved int            `json:"max_tokens"`
+	SHA256   string         `json:"prompt_sha256"`
+	Target   int            `json:"target_tokens"`
+	Measured *int           `json:"prompt_tokens_measured"`
+	Usage    *account.Usage `json:"usage"`
+}
+
+func briefly(lines []group.Line) []briefLine {
+	brief := make([]briefLine, len(lines))
+	for i, l := range lines {
+		q := l.Request
+		brief[i] = briefLine{i, l.Role, q.Salt, q.MaxTokens, q.Prompt.SHA256, q.Prompt.Target, q.Prompt.Tokens, l.Record.Facts.Usage}
+	}
+	return brief
 }
 
 // settings are what the requests of a sweep have in common.
@@ -123,7 +143,7 @@ func settingsOf(w plan.Workload) settings {
 
 // textLine is the text of one stream.
 type textLine struct {
-	identity
+	requestlog.Identity
 	Stream    int    `json:"stream"`
 	Reasoning string `json:"reasoning,omitempty"`
 	Content   string `json:"content,omitempty"`
@@ -133,27 +153,35 @@ type textLine struct {
 // preflight writes what was found before the first group of a server.
 func (rs *records) preflight(l *living, r *result.Result) {
 	rs.add(rs.lines, struct {
-		identity
+		requestlog.Identity
 		Server   *dialect.Server    `json:"server"`
 		Findings preflight.Findings `json:"findings"`
-	}{identify("preflight", 0, r), l.seen, l.findings})
+	}{rs.identify(requestlog.Preflight, 0, r), l.seen, l.findings})
+}
+
+// warmup writes what was sent before the first group of a server.
+func (rs *records) warmup(rep *warmup.Report, r *result.Result) {
+	rs.add(rs.lines, struct {
+		requestlog.Identity
+		*warmup.Report
+	}{rs.identify(requestlog.Warmup, 0, r), rep})
 }
 
 // group writes the streams of a group and its summary.
-func (rs *records) group(w plan.Workload, l *living, start int, rep *group.Report, r *result.Result, end ending) error {
+func (rs *records) group(w plan.Workload, l *living, start int, rep *group.Report, samples *telemetry.Window, r *result.Result, end ending) error {
 	for i, line := range rep.Lines {
 		rs.add(rs.lines, requestLine{
-			identity: identify("request", start, r), Stream: i, Role: line.Role, Cache: rep.Cache.Label, Salt: line.Request.Salt,
+			Identity: rs.identify(requestlog.OfRequest, start, r), Stream: i, Role: line.Role, Cache: rep.Cache.Label, Salt: line.Request.Salt,
 			Reserved: line.Request.MaxTokens, Prompt: line.Request.Prompt, Record: line.Record,
 		})
 		if rs.texts != nil {
-			rs.add(rs.texts, textLine{identify("text", start, r), i, line.Texts.Reasoning, line.Texts.Content, line.Texts.Tool})
+			rs.add(rs.texts, textLine{rs.identify(requestlog.OfText, start, r), i, line.Texts.Reasoning, line.Texts.Content, line.Texts.Tool})
 		}
 	}
 	sum := groupLine{
-		identity: identify("group", start, r), Begun: rep.Begun.UTC(), Elapsed: rep.Elapsed, Outcome: string(end.outcome), Reason: end.reason,
+		Identity: rs.identify(requestlog.OfGroup, start, r), Key: r.Key, Version: r.Provenance["cpbench"], Requests: briefly(rep.Lines), Begun: rep.Begun.UTC(), Elapsed: rep.Elapsed, Outcome: string(end.outcome), Reason: end.reason,
 		Invalid: rep.Invalid, Server: l.seen, Settings: settingsOf(w), Group: rep.Group, Cache: rep.Cache, Delta: rep.Delta,
-		Overlap: rep.Overlap, Health: rep.Health,
+		Overlap: rep.Overlap, Goodput: goodput(w, rep), Health: rep.Health, Telemetry: samples,
 	}
 	if rep.Delta != nil {
 		sum.Speculation, sum.Audit = &rep.Speculation, &rep.Audit

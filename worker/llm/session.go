@@ -13,25 +13,16 @@ import (
 	"cpbench/plan"
 	"cpbench/plan/catalogue"
 	"cpbench/worker"
-	"cpbench/worker/container"
 	"cpbench/worker/llm/dialect"
+	"cpbench/worker/llm/host"
 	"cpbench/worker/llm/prompt"
 	"cpbench/worker/result"
-	"cpbench/worker/tree"
 )
 
 // Open is the worker.Workload of this package. It reads the API key and starts nothing: a server is started when the
 // first group that wants it comes.
-func Open(_ context.Context, job worker.Job) (worker.Session, error) {
+func Open(ctx context.Context, job worker.Job) (worker.Session, error) {
 	s := &session{job: job, spec: job.Run.Plan.Spec.Workload, sources: map[string]*prompt.Source{}, refused: map[string]ending{}}
-	if len(s.spec.Server.Command) > 0 {
-		if err := container.Of(job.Run).Check(); err != nil {
-			return nil, err
-		}
-		if err := tree.Adopt(); err != nil {
-			return nil, err
-		}
-	}
 	var err error
 	switch w := s.spec; {
 	case w.APIKeyEnv != "":
@@ -45,6 +36,17 @@ func Open(_ context.Context, job worker.Job) (worker.Session, error) {
 	if s.log, err = openRecords(job.LogDir, s.spec.KeepText); err != nil {
 		return nil, err
 	}
+	if len(s.spec.Server.Command) > 0 {
+		if s.host, err = host.Open(ctx, job); err != nil {
+			return nil, errors.Join(err, s.log.Close())
+		}
+	}
+	if s.hosts, err = watchHosts(s.spec, s.log.lines.Name(), job.Log); err != nil {
+		if s.host != nil {
+			s.host.Close()
+		}
+		return nil, errors.Join(err, s.log.Close())
+	}
 	return s, nil
 }
 
@@ -54,9 +56,11 @@ type session struct {
 	key     dialect.Key
 	log     *records
 	sources map[string]*prompt.Source // by their name in the spec
+	host    *host.Host                // of the servers that this task starts; nil: they are there already
+	hosts   *hosts                    // that are read meanwhile; nil: none
 	living  *living                   // the server of the last group; nil: none
 	refused map[string]ending         // servers that could not be started, by the key of their target
-	starts  int                       // so far, for the names of the logs
+	deaths  int                       // of servers, so far
 	hurried bool                      // the task was told to stop: no long grace any more
 }
 
@@ -80,7 +84,11 @@ func failed(reason string, err error) ending {
 
 // Run carries out one group. There are no samples: the streams are in requests.jsonl.
 func (s *session) Run(ctx context.Context, pair plan.Pair, r *result.Result) []result.Sample {
+	deaths := s.deaths
 	end := s.run(ctx, pair, r)
+	if s.deaths > deaths {
+		soon(ctx, lateGrace) // what ends a server may be meant for the whole task, and reaches both at the same moment
+	}
 	if ctx.Err() != nil {
 		s.hurried = true
 		if end.outcome != "" {
@@ -101,6 +109,7 @@ func (s *session) run(ctx context.Context, pair plan.Pair, r *result.Result) end
 		return failed("the point cannot be evaluated", err)
 	}
 	server, end := s.live(ctx, setting)
+	s.enter(r, setting)
 	if end.outcome != "" {
 		return end
 	}
@@ -121,6 +130,16 @@ func (s *session) run(ctx context.Context, pair plan.Pair, r *result.Result) end
 // before its process has ended.
 const lateGrace = time.Second
 
+// soon waits for the end of ctx, for at most the grace.
+func soon(ctx context.Context, grace time.Duration) {
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
 // explain replaces a failure by the death of the server, if that is what it was. The next group gets another one.
 func (s *session) explain(l *living, end ending, r *result.Result) ending {
 	if l.process == nil || end.outcome == "" || end.outcome == catalogue.Skipped {
@@ -133,16 +152,20 @@ func (s *session) explain(l *living, end ending, r *result.Result) ending {
 	case <-timer.C:
 		return end
 	}
+	s.deaths++
 	dead := deadEnding(l.process.Dead())
 	dead.reason += " during the group"
 	s.stop(r)
 	return dead
 }
 
-// Close ends the server that this task has started, and the files.
+// Close ends the readings of hosts, the server that this task has started, and the files.
 func (s *session) Close() error {
+	errs := []error{s.hosts.Close()} // with the server still there, whose processes it reads
 	s.stop(nil)
-	var errs []error
+	if s.host != nil {
+		s.host.Close()
+	}
 	for _, src := range s.sources {
 		errs = append(errs, src.Close())
 	}

@@ -1,6 +1,8 @@
 package provenance
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -37,7 +39,7 @@ func (p *Record) applies(facts map[string]string) func(catalogue.When) bool {
 	spec := p.task.Plan.Spec.Workload
 	gpus := p.task.Plan.Arrays[p.task.Task.Array].Shape.GPUsPerNode > 0 || facts["gpu"] != ""
 	other := facts["reference"] != "" || slices.ContainsFunc(slices.Collect(maps.Keys(facts)), func(key string) bool { return strings.HasPrefix(key, "version ") })
-	torch := facts["torch"] != "" || !other && spec.Kind != "llm"
+	torch := facts["torch"] != noTorch && (facts["torch"] != "" || spec.Kind == "command" || !other && spec.Kind != "llm")
 	return func(w catalogue.When) bool {
 		switch w {
 		case catalogue.Always:
@@ -65,6 +67,29 @@ func (p *Record) applies(facts map[string]string) func(catalogue.When) bool {
 	}
 }
 
+// asDeclared ends every fact that the sweep declares and nobody has seen.
+const asDeclared = ", as declared"
+
+// noTorch is the declared version of PyTorch of a program that does not use it.
+const noTorch = "none" + asDeclared
+
+// declare adds what the sweep declares and the program has not told. Where both speak the program's word stands, and
+// another one in the sweep is a doubt.
+func (p *Record) declare(told map[string]string, r *result.Result) {
+	spec := p.task.Plan.Spec.Workload
+	for _, name := range slices.Sorted(maps.Keys(spec.Declare)) {
+		key, _ := catalogue.Declared(name)
+		own := strings.TrimPrefix(key, "setting ")
+		saw := cmp.Or(told[key], told[own])
+		switch value := spec.Declare[name]; {
+		case saw == "":
+			told[key] = value + asDeclared
+		case saw != value:
+			r.Warn(catalogue.DeclaredAmiss, fmt.Sprintf("the sweep declares %s %s, but it is %s", name, Redact(key, value), Redact(key, saw)), "mend workload.declare")
+		}
+	}
+}
+
 // declared are the facts that nobody but the hooks can tell.
 var declared = []string{"setting model", "setting weights", "setting checkpointing", "setting offload"}
 
@@ -89,7 +114,7 @@ func (p *Record) reason(f catalogue.Fact, facts map[string]string, r *result.Res
 	case catalogue.Software, catalogue.Workload:
 		switch {
 		case p.task.Plan.Spec.Workload.Kind == "command":
-			return "a command says nothing of itself"
+			return "a command says nothing of itself: workload.declare"
 		case p.task.Plan.Spec.Workload.Kind == "llm":
 			return "the server did not tell it"
 		case facts["device"] == "" && !r.Outcome.Fits():

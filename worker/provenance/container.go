@@ -32,7 +32,7 @@ func (p *Record) container() {
 	}
 	for path, kind := range map[string]string{".dockerenv": "docker", "run/.containerenv": "podman"} {
 		if _, err := os.Stat(filepath.Join(p.task.Root, path)); err == nil {
-			p.why["container"] = "inside " + kind + ", which does not tell the image"
+			p.why["container"] = "inside " + kind + ", which does not tell the image: workload.declare"
 			return
 		}
 	}

@@ -130,7 +130,7 @@ func TestContainer(t *testing.T) {
 		{plain, "container", "none", ""},
 		{plain, "container_digest", "not applicable", ""},
 		{image, "container", "/images/it's.sif", ""},
-		{docker, "container", "", "inside docker, which does not tell the image"},
+		{docker, "container", "", "inside docker, which does not tell the image: workload.declare"},
 		{sif, "container", "apptainer it's.sif", ""},
 		{sif, "container_digest", "sha256:", ""},
 		{gone, "container_digest", "", "the image could not be read"},

@@ -86,8 +86,12 @@ func (p *Record) New(pair plan.Pair) map[string]string {
 	if setting.Serving != nil && len(setting.Command) == 0 {
 		facts["command_line"] = catalogue.NotApplicable // the server runs already
 	}
-	p.swept[pair.ID] = setting.Env
-	for name, value := range p.environment(setting.Env) {
+	swept := setting.Env
+	if setting.Serving != nil && len(setting.Serving.Target.Command) > 0 {
+		swept = setting.Serving.Target.Fixed()
+	}
+	p.swept[pair.ID] = swept
+	for name, value := range p.environment(swept) {
 		facts["env "+name] = value
 	}
 	if batch, ok := setting.Point["batch"]; ok {
@@ -108,6 +112,7 @@ func (p *Record) New(pair plan.Pair) map[string]string {
 func (p *Record) Settle(r *result.Result) error {
 	told := maps.Clone(r.Provenance)
 	p.compareEnv(told, r)
+	p.declare(told, r)
 	facts := p.known(told)
 	p.near(facts)
 	p.clocks(facts, r)

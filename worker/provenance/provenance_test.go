@@ -234,7 +234,7 @@ func TestReasons(t *testing.T) {
 		{"the second source", gpus, map[string]string{"telemetry": "nvidia-smi"}, "cuda_driver", "nvidia-smi does not tell it: put cpbench-nvml beside cpbench"},
 		{"clocks", gpus, map[string]string{"telemetry": "nvml"}, "clocks_locked", "no driver tells it: declare site.clocks_locked"},
 		{"own program", nil, map[string]string{"device": "x"}, "torch", "the program did not tell it"},
-		{"a command", []string{"kind: model, mode: inference", "kind: command"}, nil, "torch", "a command says nothing of itself"},
+		{"a command", []string{"kind: model, mode: inference", "kind: command"}, nil, "torch", "a command says nothing of itself: workload.declare"},
 		{"another framework", nil, map[string]string{"device": "x", "version jax": "0.5"}, "torch", ""},
 		{"the reference model", nil, map[string]string{"device": "x", "reference": "1"}, "setting seed", ""},
 		{"dtype", []string{", dtype: bf16", ""}, nil, "dtype", "give workload.dtype"},
@@ -359,6 +359,31 @@ func TestEnvDiffers(t *testing.T) {
 		if facts[key] != want {
 			t.Errorf("%s = %q, want %q", key, facts[key], want)
 		}
+	}
+}
+
+// What nobody has seen is as the sweep declares it, and marked so. What the program tells goes before.
+func TestDeclared(t *testing.T) {
+	t.Parallel()
+	const declare = `kind: command, declare: {torch: "2.5.1", boltz: "2.1.1", model: b, weights: api_key=s3cr3t}`
+	command := []string{"kind: model, mode: inference", declare}
+	r, facts := settle(t, task(t, command...), map[string]string{"setting model": "c"})
+	for key, want := range map[string]string{
+		"torch": "2.5.1, as declared", "version boltz": "2.1.1, as declared", "setting model": "c", "setting weights": "api_key=" + Hidden + ", as declared",
+	} {
+		if facts[key] != want {
+			t.Errorf("%s = %q, want %q", key, facts[key], want)
+		}
+	}
+	if len(r.Warnings) != 1 || r.Warnings[0].Code != catalogue.DeclaredAmiss || r.Warnings[0].Text != "the sweep declares model b, but it is c" {
+		t.Errorf("%+v", r.Warnings)
+	}
+	if got := why(r, "setting seed"); got != "a command says nothing of itself: workload.declare" {
+		t.Errorf("seed: %q", got)
+	}
+	command[1] = strings.Replace(declare, `"2.5.1"`, "none", 1)
+	if r, _ := settle(t, task(t, command...), nil); why(r, "setting seed") != "" {
+		t.Errorf("a program without PyTorch has to tell its settings: %+v", r.Missing)
 	}
 }
 

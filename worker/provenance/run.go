@@ -90,7 +90,7 @@ func (p *Record) protocol() {
 		p.set("sync", "start and end of the program", "")
 	case "llm":
 		p.set("iterations", "one group of requests for each repeat", "")
-		p.set("warmup", "none: cold groups have fresh salts, and the first repeat of a warm group fills the cache", "")
+		p.set("warmup", fmt.Sprintf("%d bursts of short requests to each server before its first group; the first repeat of a warm group fills the cache", w.Warmup), "")
 		p.set("fresh_process", "no, the groups of one start share a server", "")
 		p.set("clock", "monotonic clock of the host of the load client", "")
 		p.set("aggregation", "mean over the streams of a group", "")

@@ -42,7 +42,7 @@ func (t *Telemetry) Ready(ctx context.Context, n, ranks int) *Problem {
 	for began := time.Now(); ; {
 		found := t.look(ctx, n, ranks)
 		if found == nil || found.Outcome != catalogue.DirtyGPU || !t.used || time.Since(began) > settleLimit || ctx.Err() != nil {
-			t.used = true
+			t.used = t.used || found == nil // what was never clean has nothing of ours that could go
 			return found
 		}
 		select {

@@ -14,9 +14,9 @@ import (
 	"cpbench/worker/result"
 )
 
-// watchFrom is how long timed work has to take before the GPUs are looked at meanwhile: looking disturbs, and the
+// WatchFrom is how long timed work has to take before the GPUs are looked at meanwhile: looking disturbs, and the
 // counters at the edges need none.
-const watchFrom = 3 * time.Second
+const WatchFrom = 3 * time.Second
 
 // Work says what is read during some work.
 type Work struct {
@@ -69,14 +69,14 @@ func (s *Span) miss(replies []node.Reply, t *Telemetry, when string) {
 func (t *Telemetry) background(ctx context.Context, w Work) (stop func()) {
 	watch := func() { t.nodes.Ask(ctx, w.Nodes, node.Request{Do: node.Watch, Pace: w.Pace}) } // After tells what is missing
 	switch {
-	case w.Pace == gpu.Untimed, w.Expected > watchFrom:
+	case w.Pace == gpu.Untimed, w.Expected > WatchFrom:
 		watch()
 		return func() {}
 	case w.Expected > 0:
 		return func() {}
 	}
 	begun := make(chan struct{})
-	timer := time.AfterFunc(watchFrom, func() {
+	timer := time.AfterFunc(WatchFrom, func() {
 		defer close(begun)
 		watch()
 	})

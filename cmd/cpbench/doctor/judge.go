@@ -67,6 +67,10 @@ func (d *Doctor) judgeProgram(p *report) {
 	switch {
 	case p.Box != "":
 		d.add("container", Bad, "", "on %s: %s", p.Host, p.Box)
+	case p.Server != "" && p.Distant != "":
+		d.add("server", Bad, "let it listen on an address that compute nodes reach, not on loopback alone; firewalls may be in between", "%s cannot be reached from %s: %s", p.Server, p.Host, p.Distant)
+	case p.Server != "":
+		d.add("server", Good, "", "%s takes connections from %s", p.Server, p.Host)
 	case p.Failure != "":
 		d.add("program", Bad, "load what it needs in setup", "on %s %s cannot be run: %s", p.Host, p.Program, p.Failure)
 	case p.Python == nil:

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,6 +33,8 @@ type report struct {
 	Program string    `json:"program"`                   // the first word of the command, as it is found
 	Python  *python   `json:"python,omitempty"`          // nil: the program is none
 	Failure string    `json:"program_failure,omitempty"` // why the program, or its Python, cannot run
+	Server  string    `json:"server,omitempty"`          // address of the server to which the first point goes; then there is no program
+	Distant string    `json:"server_failure,omitempty"`  // why no connection to it opens
 }
 
 // python is what an interpreter says of itself.
@@ -111,7 +115,27 @@ func gpusHere(ctx context.Context, dir string) (names []string, from, doubt stri
 	return names, string(found), doubt
 }
 
-// program looks for the program of the first point, and asks it what it is if it is a Python.
+// reach opens a connection to a server and sends nothing over it: who else uses the server is not disturbed.
+func (p *report) reach(ctx context.Context, address string) {
+	p.Server = address
+	u, err := url.Parse(address)
+	if err != nil {
+		p.Distant = err.Error()
+		return
+	}
+	port := u.Port()
+	if port == "" {
+		port = u.Scheme // a name that the resolver knows
+	}
+	conn, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	if err != nil {
+		p.Distant = err.Error()
+		return
+	}
+	_ = conn.Close() // nothing was written
+}
+
+// program looks for the program or the server of the first point, and asks it what it is if it is a Python.
 func (p *report) program(ctx context.Context, run *folder.Run, box container.Box) {
 	task, err := run.Task(0, 0)
 	if err != nil {
@@ -123,7 +147,15 @@ func (p *report) program(ctx context.Context, run *folder.Run, box container.Box
 		p.Failure = err.Error()
 		return
 	}
-	p.Program = setting.Command[0]
+	command := setting.Command
+	if s := setting.Serving; s != nil {
+		if s.Target.URL != "" {
+			p.reach(ctx, s.Target.URL)
+			return
+		}
+		command = s.Target.Command
+	}
+	p.Program = command[0]
 	env := os.Environ()
 	for name, value := range setting.Env {
 		env = append(env, name+"="+value)

@@ -43,11 +43,11 @@ func answers(t *testing.T, squeue, sacct string, subs ...submission) (*Told, *fo
 }
 
 const (
-	oldEnd   = "7_0|7|FAILED|1:0|2026-11-30T10:00:00|2026-11-30T10:00:01|2026-11-30T10:00:09|00:10:00|n1|gpu|4G|None|a1"
-	running  = "8|0|8|RUNNING|0|1|2026-11-30T11:00:00|2026-11-30T11:00:01|N/A|10:00|n2|gpu|4G|None|a2|"
-	waiting  = "8|0|8|PENDING|0|1|2026-11-30T11:00:00|N/A|N/A|10:00||gpu|4G|JobHeldUser|a2|"
-	runaway  = "8_0|8|RUNNING|0:0|2026-11-30T11:00:00|2026-11-30T11:00:01|Unknown|00:10:00|n2|gpu|4G|None|a2"
-	requeued = "8_0|8|REQUEUED|0:0|2026-11-30T11:00:00|2026-11-30T11:00:01|2026-11-30T11:00:05|00:10:00|n2|gpu|4G|None|a2"
+	oldEnd   = "|7_0|7|FAILED|1:0|2026-11-30T10:00:00|2026-11-30T10:00:01|2026-11-30T10:00:09|00:10:00|n1|gpu|4G|None|a1"
+	running  = "|8|0|8|RUNNING|0|1|2026-11-30T11:00:00|2026-11-30T11:00:01|N/A|10:00|n2|gpu|4G|None|a2|"
+	waiting  = "|8|0|8|PENDING|0|1|2026-11-30T11:00:00|N/A|N/A|10:00||gpu|4G|JobHeldUser|a2|"
+	runaway  = "|8_0|8|RUNNING|0:0|2026-11-30T11:00:00|2026-11-30T11:00:01|Unknown|00:10:00|n2|gpu|4G|None|a2"
+	requeued = "|8_0|8|REQUEUED|0:0|2026-11-30T11:00:00|2026-11-30T11:00:01|2026-11-30T11:00:05|00:10:00|n2|gpu|4G|None|a2"
 )
 
 func TestOf(t *testing.T) {
@@ -175,7 +175,7 @@ func TestForeign(t *testing.T) {
 // became of the attempt before.
 func TestMeasuredLater(t *testing.T) {
 	t.Parallel()
-	c, run := answers(t, "", "7_0|7|OUT_OF_MEMORY|0:125|2026-11-30T10:00:00|2026-11-30T10:00:01|2026-11-30T10:00:09|00:10:00|n1|gpu|4G|None|a1", submission{attempt: 2, here: true}, submission{attempt: 1, name: "a1"})
+	c, run := answers(t, "", "|7_0|7|OUT_OF_MEMORY|0:125|2026-11-30T10:00:00|2026-11-30T10:00:01|2026-11-30T10:00:09|00:10:00|n1|gpu|4G|None|a1", submission{attempt: 2, here: true}, submission{attempt: 1, name: "a1"})
 	measured := collect.State{Started: true, Attempt: 2}
 	if s := c.Of(run, 0, 0, measured); s != measured {
 		t.Errorf("%+v", s)
@@ -230,7 +230,7 @@ func TestGrace(t *testing.T) {
 // TestKeeps: a final state outlives Slurm's memory, but not a later restart of the task.
 func TestKeeps(t *testing.T) {
 	t.Parallel()
-	c, run := answers(t, "7|0|7|NODE_FAIL|0|0|2026-11-30T10:00:00|2026-11-30T10:00:01|2026-11-30T10:00:09|10:00|n1|gpu|4G|NodeDown|a1|", "", submission{attempt: 1, name: "a1"})
+	c, run := answers(t, "|7|0|7|NODE_FAIL|0|0|2026-11-30T10:00:00|2026-11-30T10:00:01|2026-11-30T10:00:09|10:00|n1|gpu|4G|NodeDown|a1|", "", submission{attempt: 1, name: "a1"})
 	want := c.Of(run, 0, 0, collect.State{})
 	if want.Word != "NODE_FAIL" || want.InGrace {
 		t.Fatalf("%+v", want)

@@ -36,6 +36,9 @@ func (f *Facts) outcome(t timeline) (Outcome, Reason) {
 		return Failed, f.Failure.Reason
 	}
 	for i, k := range f.Kinds {
+		if k == KindDone {
+			break // what comes later is no part of the answer
+		}
 		if k != KindBroken {
 			continue
 		}
@@ -133,6 +136,10 @@ func (n *Numbers) warn(f Facts, t timeline) {
 		add(ended && *u.Completion == 0, WarnNoAnswer, "the server generated nothing")
 	}
 	add(ended && f.Usage == nil && len(t.text) == 0, WarnNoAnswer, "neither text nor a count came")
+	if n.DecodeTPS != nil {
+		why := f.coarse(t, *n.CompletionTokens)
+		add(why != "", WarnCoalesced, "%s", why)
+	}
 	for i := 1; i < len(f.UsageTokens); i++ {
 		if f.UsageTokens[i] < f.UsageTokens[i-1] {
 			add(true, WarnFalling, "the completion count fell from %d to %d; the last one counts", f.UsageTokens[i-1], f.UsageTokens[i])

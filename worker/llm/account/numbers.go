@@ -139,4 +139,5 @@ const (
 	WarnRetried      WarningCode = "retried"
 	WarnNoAnswer     WarningCode = "no_answer"
 	WarnFalling      WarningCode = "usage_fell"
+	WarnCoalesced    WarningCode = "coalesced"
 )

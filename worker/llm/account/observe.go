@@ -1,8 +1,11 @@
 package account
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"cpbench/worker/llm/stream"
@@ -37,19 +40,42 @@ func Observe(x *stream.Exchange, epoch time.Time, rules Rules) (Facts, Texts) {
 	f.log(x.Reads, frames)
 	var t texts
 	kinds := make([]byte, len(frames))
+	done := false
 	for i, frame := range frames {
-		if f.Unterminated = frame.Unterminated; frame.Comment {
+		if frame.Comment {
 			kinds[i] = KindComment
 			continue
 		}
 		c := chat.Decode(frame.Data)
 		kinds[i] = kindOf(c)
+		if done {
+			continue // no part of the answer, whatever it is
+		}
+		done, f.Unterminated = c.Kind == chat.Done, frame.Unterminated
 		f.take(i, c)
 		t.add(c)
 	}
 	f.Kinds = string(kinds)
+	if len(frames) == 0 && f.Failure == nil && len(x.Raw) > 0 {
+		f.Failure = noStream(x)
+	}
 	f.TextBytes = [3]int{len(t.reasoning), len(t.content), len(t.tool)}
 	return f, Texts{string(t.reasoning), string(t.content), string(t.tool)}
+}
+
+// noStream is the failure of a success that is no event stream, such as the JSON of a gateway. JSON without an error may
+// be a whole answer, whose text is not for the record.
+func noStream(x *stream.Exchange) *Failure {
+	f := &Failure{Reason: NoEvents, Text: fmt.Sprintf("no event stream but %q", x.Type)}
+	body := bytes.TrimSpace(x.Raw)
+	e := chat.ParseError(body)
+	if e != nil {
+		f.Text, f.Type, f.Code = f.Text+": "+e.Message, e.Type, e.Code
+	}
+	if e != nil || !bytes.HasPrefix(body, []byte{'{'}) {
+		f.Body = string(body[:min(len(body), stream.MaxErrorBody)])
+	}
+	return f
 }
 
 // since is a time counted from t0; nil for one that never was.
@@ -80,10 +106,7 @@ func (f *Facts) log(reads []stream.Read, frames []sse.Frame) {
 // take adds what frame i says beside its text.
 func (f *Facts) take(i int, c chat.Chunk) {
 	if c.Usage != nil {
-		f.Usage = &Usage{Prompt: c.Usage.Prompt, Completion: c.Usage.Completion, Reasoning: c.Usage.Reasoning, Cached: c.Usage.Cached}
-		if c.Usage.Completion != nil {
-			f.UsageFrames, f.UsageTokens = append(f.UsageFrames, i), append(f.UsageTokens, *c.Usage.Completion)
-		}
+		f.count(i, c.Usage)
 	}
 	if c.Finish != "" {
 		f.Finish = c.Finish
@@ -96,6 +119,21 @@ func (f *Facts) take(i int, c chat.Chunk) {
 	}
 	if c.Err != nil && f.InBand == nil {
 		f.InBand = &Failure{Reason: InBand, Text: c.Err.Message, Type: c.Err.Type, Code: c.Err.Code}
+	}
+}
+
+// count takes the usage of frame i. The last one that counts the completion is the answer's; one that does not adds what
+// else it tells.
+func (f *Facts) count(i int, u *chat.Usage) {
+	last := Usage{Prompt: u.Prompt, Completion: u.Completion, Reasoning: u.Reasoning, Cached: u.Cached}
+	if before := f.Usage; before != nil {
+		last.Prompt, last.Cached = cmp.Or(last.Prompt, before.Prompt), cmp.Or(last.Cached, before.Cached)
+		if u.Completion == nil {
+			last.Completion, last.Reasoning = before.Completion, before.Reasoning
+		}
+	}
+	if f.Usage = &last; u.Completion != nil {
+		f.UsageFrames, f.UsageTokens = append(f.UsageFrames, i), append(f.UsageTokens, *u.Completion)
 	}
 }
 

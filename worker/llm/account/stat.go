@@ -35,8 +35,8 @@ func NewStat(values []float64) Stat {
 	for _, v := range sorted {
 		sum += v
 	}
-	mean := sum / float64(s.N)
-	s.Mean, s.Max = &mean, &sorted[s.N-1]
+	mean, most := sum/float64(s.N), sorted[s.N-1] // a pointer into the values would keep them all
+	s.Mean, s.Max = &mean, &most
 	s.P50, s.P90, s.P95 = percentile(sorted, 50), percentile(sorted, 90), percentile(sorted, 95)
 	if s.N >= LeastForP99 {
 		s.P99 = percentile(sorted, 99)

@@ -33,7 +33,8 @@ type Request struct {
 	Prompt    prompt.Prompt
 	Salt      string // empty: the server has no salts
 	Body      []byte
-	MaxTokens int // reserved for the output
+	MaxTokens int  // reserved for the output
+	Fixed     bool // the answer is to have all of them: one that is shorter is told of
 }
 
 // Load is a group: Streams start together. If there is a Long one, it is sent when all Streams have brought text and
@@ -48,6 +49,9 @@ type Load struct {
 	Settle   time.Duration
 	Patience time.Duration // how long an idle server is waited for
 	Timeouts stream.Timeouts
+	// During, if there is one, calls the function that sends the streams and returns after the last of them has ended; it
+	// may take readings before and after.
+	During func(send func())
 }
 
 // Line is what is known of one stream.
@@ -100,7 +104,7 @@ func (r *Report) invalid(word, format string, args ...any) {
 // what the streams did is in the report, which is whole as far as it goes in every case. The end of ctx ends all
 // streams.
 func Run(ctx context.Context, l Load) (*Report, error) {
-	r := &Report{}
+	r := &Report{Cache: CacheCheck{Label: l.Cache}} // until it is checked
 	n := len(l.Streams)
 	if l.Long != nil {
 		n++
@@ -119,9 +123,9 @@ func Run(ctx context.Context, l Load) (*Report, error) {
 		}
 		return r, err
 	}
-	watch := health.Begin("/")
-	exchanges, roles := l.send(ctx, client, r)
-	r.Health = watch.End()
+	var exchanges []*stream.Exchange
+	var roles []string
+	l.during(func() { exchanges, roles = l.send(ctx, client, r) })
 	requests := append(append([]Request{}, l.Streams...), deref(l.Long)...)
 	for i, x := range exchanges {
 		r.Lines = append(r.Lines, observe(x, client, l.Server, requests[i], roles[i]))
@@ -140,6 +144,14 @@ func Run(ctx context.Context, l Load) (*Report, error) {
 	}
 	l.judge(r, after)
 	return r, nil
+}
+
+func (l *Load) during(send func()) {
+	if l.During == nil {
+		send()
+		return
+	}
+	l.During(send)
 }
 
 func deref(long *Request) []Request {

@@ -2,12 +2,15 @@ package group_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"cpbench/worker/llm/account"
 	"cpbench/worker/llm/dialect"
 	"cpbench/worker/llm/group"
 	"cpbench/worker/llm/llmtest"
@@ -76,8 +79,8 @@ func TestClean(t *testing.T) {
 	s := newStage(t, llmtest.Config{DraftTokens: 3, TokensPerFrame: 3, CountCached: true, PerFrame: time.Millisecond, ReasoningTokens: 3})
 	s.load.Streams = []group.Request{s.request(long, "a", 30), s.request(long, "b", 30)}
 	r := s.run()
-	if len(r.Invalid) > 0 || !r.Group.Valid {
-		t.Fatalf("%+v", r.Invalid)
+	if len(r.Invalid) > 0 || !r.Group.Valid || r.Health.Verdict == "" || r.Health.Wall < r.Group.Wall {
+		t.Fatalf("%+v %+v", r.Invalid, r.Health)
 	}
 	got := []any{r.Group.Succeeded, *r.Group.Tokens, r.Audit.Verdict, r.Cache.Verified, *r.Cache.Cached, *r.Speculation.Rounds, *r.Speculation.Accepted, r.Group.ConcurrencyMax}
 	want := []any{2, int64(60), scrape.Clean, true, 0.0, 20.0, 40.0, 2}
@@ -94,7 +97,22 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// A label is a claim, and the server's own count decides.
+// Rule 18: of a fixed length, an answer that stops before it is told of.
+func TestFixedLength(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, llmtest.Config{StopAfter: 5})
+	for _, fixed := range []bool{false, true} {
+		r := s.request(long, fmt.Sprint(fixed), 30)
+		r.Fixed = fixed
+		s.load.Streams = []group.Request{r}
+		short := slices.ContainsFunc(s.run().Group.Warnings, func(w account.Warning) bool { return w.Code == account.WarnShort })
+		if short != fixed {
+			t.Errorf("fixed %v: warned %v", fixed, short)
+		}
+	}
+}
+
+// Rule 23: a label is a claim, and the server's own count decides.
 func TestCacheLabels(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -151,8 +169,8 @@ func TestMixed(t *testing.T) {
 	long2 := s.request(strings.Repeat(long, 4), "c", 10)
 	s.load.Streams, s.load.Long, s.load.Delay = []group.Request{s.request("one", "a", 60), s.request("two", "b", 60)}, &long2, 100*time.Millisecond
 	r := s.run()
-	if len(r.Invalid) > 0 || r.Overlap == nil || !r.Overlap.Proven || len(r.Lines) != 3 || r.Lines[2].Role != "long" || r.Group.Succeeded != 3 {
-		t.Fatalf("%+v %+v", r.Invalid, r.Overlap)
+	if len(r.Invalid) > 0 || r.Overlap == nil || !r.Overlap.Proven || len(r.Lines) != 3 || r.Lines[2].Role != "long" || r.Group.Succeeded != 3 || r.Health.Verdict == "" {
+		t.Fatalf("%+v %+v %+v", r.Invalid, r.Overlap, r.Health)
 	}
 	if first := *r.Overlap.Shorts[1].FirstText; first > -0.1 {
 		t.Errorf("the long request was sent %v s after a first text, and the delay is 0.1 s", -first)
@@ -215,10 +233,12 @@ func TestRefusals(t *testing.T) {
 			}
 			s.server.Restart()
 		}()
-		if d := cmp.Diff([]string{group.CounterReset}, words(s.run())); d != "" {
-			t.Error(d)
+		r := s.run()
+		if d := cmp.Diff([]string{group.CounterReset}, words(r)); d != "" || r.Cache.Label != group.Cold {
+			t.Errorf("%s label %q", d, r.Cache.Label)
 		}
 	})
+	// Rule 22.
 	t.Run("a stream that fails", func(t *testing.T) {
 		t.Parallel()
 		s := newStage(t, llmtest.Config{})

@@ -2,6 +2,8 @@ package group
 
 import (
 	"context"
+	"fmt"
+	"maps"
 
 	"cpbench/worker/llm/account"
 	"cpbench/worker/llm/dialect"
@@ -32,28 +34,61 @@ func Once(ctx context.Context, s *dialect.Server, m *scrape.Source, r Request, t
 	return line, nil, nil
 }
 
-// Prime sends the streams of a load once, unmeasured, so that a warm repeat finds their prompts in the cache. It returns
-// how many were no success.
-func Prime(ctx context.Context, l Load) (failed int, err error) {
+// Burst sends the streams of a load once from one barrier, unmeasured, and returns what became of them. The error is the
+// cause of ctx, or that nothing could be sent.
+func Burst(ctx context.Context, l Load) ([]Line, error) {
 	client, err := stream.New(l.Server.URL, stream.Options{Concurrency: len(l.Streams), Timeouts: l.Timeouts, Key: secret(l.Server.Key())})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer client.Close()
 	requests := make([]stream.Request, len(l.Streams))
 	for i := range l.Streams {
 		requests[i] = l.Streams[i].request(nil)
 	}
+	lines := make([]Line, len(requests))
 	for i, x := range client.Ready(ctx, requests...).Wait() {
-		if line := observe(x, client, l.Server, l.Streams[i], roleStream); line.Record.Numbers.Outcome != account.Success {
+		lines[i] = observe(x, client, l.Server, l.Streams[i], roleStream)
+	}
+	return lines, context.Cause(ctx)
+}
+
+// Prime is Burst so that a warm repeat finds its prompts in the cache. It returns how many requests were no success.
+func Prime(ctx context.Context, l Load) (failed int, err error) {
+	lines, err := Burst(ctx, l)
+	for _, line := range lines {
+		if line.Record.Numbers.Outcome != account.Success {
 			failed++
 		}
 	}
-	return failed, context.Cause(ctx)
+	return failed, err
+}
+
+// Unmeasured are sampling settings for a request with a budget smaller than the sweep's: without a least number of tokens,
+// which a server refuses above the budget.
+func Unmeasured(sampling map[string]any) map[string]any {
+	own := maps.Clone(sampling)
+	delete(own, "min_tokens")
+	return own
+}
+
+// Failure is what a server says of a request that was no success.
+func (l *Line) Failure() string {
+	f := l.Record.Facts
+	for _, x := range []*account.Failure{f.InBand, f.Failure} {
+		if x != nil {
+			return x.Text
+		}
+	}
+	return fmt.Sprintf("status %d, finish reason %q", f.Status, f.Finish)
 }
 
 // observe makes a line of an exchange.
 func observe(x *stream.Exchange, client *stream.Client, s *dialect.Server, r Request, role string) Line {
-	facts, texts := account.Observe(x, client.Epoch(), account.Rules{NeedDone: s.Kind.Traits().AlwaysDone})
+	rules := account.Rules{NeedDone: s.Kind.Traits().AlwaysDone}
+	if r.Fixed {
+		rules.Target = int64(r.MaxTokens)
+	}
+	facts, texts := account.Observe(x, client.Epoch(), rules)
 	return Line{Request: r, Role: role, Record: account.Record{Facts: facts, Numbers: account.Judge(facts)}, Texts: texts}
 }

@@ -9,6 +9,7 @@ import (
 
 	"cpbench/worker/llm/account"
 	"cpbench/worker/llm/dialect"
+	"cpbench/worker/llm/health"
 	"cpbench/worker/llm/stream"
 	"cpbench/worker/llm/stream/chat"
 )
@@ -37,7 +38,8 @@ func (r *Request) request(watch *stream.Watch) stream.Request {
 	return stream.Request{Path: chatPath, Body: r.Body, Room: min(r.MaxTokens*frame+rest, most), Watch: watch}
 }
 
-// send sends the streams and returns when all have ended.
+// send sends the streams and returns when all have ended. The client's health is that of the time in between: what was
+// prepared before it has kept no stream waiting.
 func (l *Load) send(ctx context.Context, client *stream.Client, r *Report) ([]*stream.Exchange, []string) {
 	if l.Long != nil {
 		return l.sendMixed(ctx, client, r)
@@ -49,6 +51,8 @@ func (l *Load) send(ctx context.Context, client *stream.Client, r *Report) ([]*s
 	burst := client.Ready(ctx, requests...)
 	// Without connections ahead of the barrier every stream opens its own, and says why it could not.
 	_ = client.Dial(ctx, len(requests))
+	watch := health.Begin("/")
+	defer func() { r.Health = watch.End() }()
 	r.Begun = burst.Release()
 	return burst.Wait(), roles
 }
@@ -72,6 +76,8 @@ func (l *Load) sendMixed(ctx context.Context, client *stream.Client, r *Report) 
 	long := client.Ready(late, l.Long.request(nil)) // prepared ahead, so that the short ones feel nothing of it
 	shorts := client.Ready(ctx, requests...)
 	_ = client.Dial(ctx, len(requests)) // as above
+	watch := health.Begin("/")
+	defer func() { r.Health = watch.End() }()
 	r.Begun = shorts.Release()
 	if generating(ctx, watches, l.Delay) {
 		_ = client.Dial(late, 1)

@@ -18,6 +18,11 @@ func BenchmarkFloor(b *testing.B) {
 				}
 				b.ReportMetric(*f.TTFTError.P50*1e6, "ttft-p50-us")
 				b.ReportMetric(*f.TTFTError.Max*1e6, "ttft-max-us")
+				if f.TTFTError.P99 != nil {
+					b.ReportMetric(*f.TTFTError.P99*1e6, "ttft-p99-us")
+				}
+				b.ReportMetric(*f.Send.P50*1e6, "send-p50-us")
+				b.ReportMetric(*f.Send.Max*1e6, "send-max-us")
 				b.ReportMetric(*f.GapError.P50*1e6, "gap-p50-us")
 				b.ReportMetric(*f.GapError.P95*1e6, "gap-p95-us")
 			}

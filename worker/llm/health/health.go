@@ -129,6 +129,15 @@ func (h *Health) judge() {
 	}
 }
 
+// worse is the worse of two.
+func worse(a, b Health) Health {
+	grade := map[Verdict]int{OK: 1, Suspect: 2, Bound: 3} // the zero Health is nobody's
+	if grade[a.Verdict] > grade[b.Verdict] || grade[a.Verdict] == grade[b.Verdict] && a.SchedP99 != nil && b.SchedP99 != nil && *a.SchedP99 > *b.SchedP99 {
+		return a
+	}
+	return b
+}
+
 // minus is a - b; nil if one is missing, or if the counter fell.
 func minus(a, b *float64) *float64 {
 	if a == nil || b == nil || *a < *b {

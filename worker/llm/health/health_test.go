@@ -41,6 +41,17 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+func TestWorse(t *testing.T) {
+	t.Parallel()
+	ok, late := Health{Verdict: OK, SchedP99: p(1)}, Health{Verdict: OK, SchedP99: p(2)}
+	suspect, bound := Health{Verdict: Suspect}, Health{Verdict: Bound}
+	for _, c := range []struct{ a, b, want Health }{{Health{}, ok, ok}, {ok, late, late}, {late, ok, late}, {late, suspect, suspect}, {bound, suspect, bound}} {
+		if d := cmp.Diff(c.want, worse(c.a, c.b)); d != "" {
+			t.Errorf("%v and %v: %s", c.a.Verdict, c.b.Verdict, d)
+		}
+	}
+}
+
 func TestHistogram(t *testing.T) {
 	t.Parallel()
 	buckets := []float64{0, 1, 2, 3, math.Inf(1)}

@@ -15,14 +15,18 @@ func TestSelftest(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Log(f)
-		if f.Streams != c || f.Frames != 50*c || f.TTFTError.N != c || f.GapError.N != 49*c {
+		if f.Streams != c || f.Frames != 4*50*c || f.TTFTError.N != 4*c || f.Send.N != 4*c || f.GapError.N != 4*49*c || f.ServerLate.N != f.Frames {
 			t.Errorf("%+v", f)
 		}
 		// What is read was written before: an error below zero is a clock or a frame mixed up.
-		if *f.TTFTError.P50 <= 0 || *f.TTFTError.Max <= 0 {
-			t.Errorf("frames came before they were sent: %+v", f.TTFTError)
+		if *f.Receive.Mean <= 0 || *f.Send.Mean <= 0 || *f.TTFTError.P50 <= 0 || *f.ServerLate.Mean < 0 {
+			t.Errorf("frames came before they were sent: %+v", f)
 		}
-		if !strings.Contains(f.String(), "TTFT error") {
+		sum := *f.Send.Mean + *f.Receive.Mean
+		if d := sum - *f.TTFTError.Mean; d > 1e-9 || d < -1e-9 {
+			t.Errorf("the parts add up to %v and not to %v", sum, *f.TTFTError.Mean)
+		}
+		if !strings.Contains(f.String(), "TTFT error p50") {
 			t.Error(f)
 		}
 	}

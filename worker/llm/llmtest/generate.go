@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -55,6 +57,7 @@ type generation struct {
 	limit  int
 	cached int
 	sent   int // tokens
+	text   string
 }
 
 func (g *generation) run(w http.ResponseWriter, r *http.Request, prompt string) {
@@ -100,6 +103,7 @@ func (g *generation) run(w http.ResponseWriter, r *http.Request, prompt string) 
 		if !send(g.round(min(s.config.TokensPerFrame, total-g.sent))) {
 			return
 		}
+		total, finish = g.stopped(total, finish)
 	}
 	// Counters are written before the client can know that the stream has ended.
 	s.add(func(c *counters) { c.finished[finish]++ })
@@ -110,6 +114,14 @@ func (g *generation) run(w http.ResponseWriter, r *http.Request, prompt string) 
 		return
 	}
 	send(Done)
+}
+
+// stopped is the end of the answer and its reason: here and now, if the text holds one at which to stop.
+func (g *generation) stopped(total int, finish string) (end int, reason string) {
+	if slices.ContainsFunc(g.ask.Stop, func(stop string) bool { return strings.Contains(g.text, stop) }) {
+		return g.sent, "stop"
+	}
+	return total, finish
 }
 
 // round makes a frame of n tokens and counts them. A round that speculates accepts all but the last of its tokens.
@@ -124,6 +136,7 @@ func (g *generation) round(n int) string {
 		text += fmt.Sprintf(" %03d", (g.sent+i)%1000)
 	}
 	g.sent += n
+	g.text += text
 	s.add(func(c *counters) {
 		c.generated += n
 		if s.config.DraftTokens > 0 {

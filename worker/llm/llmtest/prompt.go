@@ -23,6 +23,7 @@ type asked struct {
 	MaxTokens     *int            `json:"max_tokens"`
 	MaxCompletion *int            `json:"max_completion_tokens"`
 	IgnoreEOS     bool            `json:"ignore_eos"`
+	Stop          []string        `json:"stop"`
 	Priority      int             `json:"priority"`
 	Salt          string          `json:"cache_salt"`
 }

@@ -37,6 +37,9 @@ const (
 	Salt      = "salt"
 	Cache     = "cache"
 	Request   = "request"
+	Telemetry = "telemetry"
+	Warmup    = "warmup"
+	Start     = "start"
 )
 
 // Finding is one thing that was looked at.

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"strings"
 
 	"cpbench/worker/llm/account"
@@ -113,7 +112,7 @@ type trial struct {
 
 // ask sends one request; nil if it failed, which is a finding.
 func (t *Trial) ask(ctx context.Context, f *Findings, p *prompt.Prompt, salt string) *trial {
-	r := dialect.Request{Messages: p.Messages, MaxTokens: tries, Template: t.Template, Sampling: t.Sampling, Priority: t.Priority, Fresh: true}
+	r := dialect.Request{Messages: p.Messages, MaxTokens: tries, Template: t.Template, Sampling: group.Unmeasured(t.Sampling), Priority: t.Priority, Fresh: true}
 	if t.Server.Kind.Traits().Salt {
 		r.Salt = salt
 	}
@@ -133,7 +132,7 @@ func (t *Trial) ask(ctx context.Context, f *Findings, p *prompt.Prompt, salt str
 	}
 	if n := line.Record.Numbers; n.Outcome != account.Success {
 		check, advice := Request, "the sweep would meet the same"
-		text := failure(line.Record)
+		text := line.Failure()
 		if t.Priority != nil && strings.Contains(strings.ToLower(text), "priority") {
 			check, advice = Priority, "start vLLM with --scheduling-policy priority, or leave workload.priority out"
 		}
@@ -141,16 +140,6 @@ func (t *Trial) ask(ctx context.Context, f *Findings, p *prompt.Prompt, salt str
 		return nil
 	}
 	return &trial{line.Record, hits}
-}
-
-// failure is what the server says of a request that was no success.
-func failure(r account.Record) string {
-	for _, x := range []*account.Failure{r.Facts.InBand, r.Facts.Failure} {
-		if x != nil {
-			return x.Text
-		}
-	}
-	return fmt.Sprintf("status %d, finish reason %q", r.Facts.Status, r.Facts.Finish)
 }
 
 func (f *Findings) parity(measured *int, used *int64) {

@@ -28,6 +28,7 @@ func edited(t *testing.T, name string, pairs ...string) Snapshot {
 
 func ptr[T any](v T) *T { return &v }
 
+// Rule 32: differences over all engines, position by position.
 func TestBetween(t *testing.T) {
 	t.Parallel()
 	before := load(t, "vllm-2026.txt")
@@ -83,6 +84,7 @@ func TestMissingIsNil(t *testing.T) {
 	}
 }
 
+// Rule 32: a counter that fell or is gone fails the group, as does any other sign of a restart.
 func TestResets(t *testing.T) {
 	t.Parallel()
 	const file = "vllm-2026.txt"
@@ -146,6 +148,7 @@ func TestGaugesMayFall(t *testing.T) {
 	}
 }
 
+// Rule 33: what must hold if there were rounds.
 func TestIdentities(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -164,6 +167,7 @@ func TestIdentities(t *testing.T) {
 	}
 }
 
+// Rule 32: averages since the start are no result of a group.
 func TestLifetimeIsNoResultOfTheGroup(t *testing.T) {
 	t.Parallel()
 	sg := load(t, "sglang-colon.txt")
@@ -173,6 +177,7 @@ func TestLifetimeIsNoResultOfTheGroup(t *testing.T) {
 	}
 }
 
+// Rule 34: sums that do not agree are foreign traffic, a restart or a fault.
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	d := Delta{Finished: ptr(3.0), PromptTokens: ptr(300.0), GenerationTokens: ptr(90.0), Preempted: ptr(0.0)}

@@ -11,7 +11,9 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"cpbench/worker/tree"
@@ -52,22 +54,35 @@ type Server struct {
 type Dead struct {
 	What string // what happened
 	Tail string // the last lines of its log
+
+	taken bool // because something else had its port
 }
 
 func (d *Dead) Error() string { return d.What }
 
 // Start starts a server on a free port of the loopback interface and returns when it is ready. On an error, which is a
-// *Dead if the server is to blame, nothing of it is left. The end of ctx ends the wait with its cause.
+// *Dead if the server is to blame, nothing of it is left. The end of ctx ends the wait with its cause. A server that
+// ended because something else had taken its port meanwhile gets one more.
 func Start(ctx context.Context, o Options) (*Server, error) {
-	port, err := freePort()
-	if err != nil {
-		return nil, fmt.Errorf("a port for the server: %w", err)
-	}
 	log, err := os.Create(o.Log)
 	if err != nil {
 		return nil, fmt.Errorf("the log of the server: %w", err)
 	}
 	defer log.Close() // the server has its own descriptor
+	s, err := start(ctx, o, log)
+	if dead := new(Dead); errors.As(err, &dead) && dead.taken {
+		fmt.Fprintln(log, "cpbench: its port was taken meanwhile: once more, on another one")
+		return start(ctx, o, log)
+	}
+	return s, err
+}
+
+// start is one try.
+func start(ctx context.Context, o Options, log *os.File) (*Server, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, fmt.Errorf("a port for the server: %w", err)
+	}
 	program := o.On(port)
 	cmd := exec.Command(program.Command[0], program.Command[1:]...)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = o.Dir, program.Env, log, log
@@ -87,14 +102,29 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}
 	if err := s.ready(ctx, program.Ready, limit); err != nil {
 		_, stopErr := s.Stop(tree.DefaultGrace)
+		if dead := new(Dead); errors.As(err, &dead) && stopErr == nil {
+			dead.taken = taken(dead.Tail, port)
+		}
 		return nil, errors.Join(err, stopErr)
 	}
 	s.Took = time.Since(began)
 	return s, nil
 }
 
-// freePort is a port that nobody listens on at this moment. Another process may take it before the server does, which
-// then ends with an error of its own.
+// taken reports whether a server ended because of its port: it says so, in the system's words or in a translation of
+// them, and somebody does listen there.
+func taken(tail string, port int) bool {
+	if strings.Contains(strings.ToLower(tail), "address already in use") {
+		return true
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err == nil {
+		_ = l.Close() // nobody has connected
+	}
+	return errors.Is(err, syscall.EADDRINUSE)
+}
+
+// freePort is a port that nobody listens on at this moment. Another process may take it before the server does.
 func freePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -115,7 +145,7 @@ func (s *Server) ready(ctx context.Context, address string, limit time.Duration)
 	for {
 		select {
 		case <-s.gone:
-			return s.Dead()
+			return s.early()
 		case <-ctx.Done():
 			if !errors.Is(context.Cause(ctx), errLate) {
 				return context.Cause(ctx)
@@ -124,11 +154,23 @@ func (s *Server) ready(ctx context.Context, address string, limit time.Duration)
 		case <-tick.C:
 		}
 		if err := ask(ctx, client, address); err == nil {
-			return nil
+			return s.early() // what answers may be what a server that has ended left behind
 		} else if ctx.Err() == nil {
 			last = err
 		}
 	}
+}
+
+// early is the death of a server that was not ready yet; nil if it lives.
+func (s *Server) early() error {
+	dead := new(Dead)
+	if !errors.As(s.Dead(), &dead) {
+		return nil
+	}
+	if s.state.ProcessState.Success() {
+		dead.What += " before it was ready; it has to stay in the foreground"
+	}
+	return dead
 }
 
 var errLate = errors.New("the server was not ready in time")

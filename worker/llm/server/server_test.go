@@ -5,12 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -41,6 +45,7 @@ func TestMain(m *testing.M) {
 // serve is the server of a scene.
 func serve(kind, port string) {
 	fmt.Println("server", kind, "at", len(port) > 0)
+	asked := 0 // by one client, which waits for each answer
 	switch kind {
 	case "broken":
 		fmt.Println("no such device")
@@ -50,6 +55,17 @@ func serve(kind, port string) {
 		if err := child.Start(); err != nil {
 			os.Exit(3)
 		}
+	case "brief":
+		os.Exit(0)
+	case "daemon":
+		child := exec.Command("sleep", "1000")
+		child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		if err := child.Start(); err != nil {
+			os.Exit(3)
+		}
+		os.Exit(0)
+	case "stubborn":
+		signal.Ignore(syscall.SIGTERM)
 	case "mortal":
 		http.HandleFunc("/die", func(http.ResponseWriter, *http.Request) {
 			fmt.Println("out of something")
@@ -57,7 +73,8 @@ func serve(kind, port string) {
 		})
 	}
 	http.HandleFunc("/health", func(w http.ResponseWriter, _ *http.Request) {
-		if kind == "unready" {
+		asked++
+		if kind == "unready" || kind == "late" && asked < 4 {
 			http.Error(w, "loading", http.StatusServiceUnavailable)
 		}
 	})
@@ -69,7 +86,9 @@ func serve(kind, port string) {
 type seen struct {
 	Err, Tail string
 	Told      int
+	Killed    int
 	Left      int
+	Ports     int // that were chosen
 	Dead      string
 }
 
@@ -80,7 +99,14 @@ func play(scene string) {
 		panic(err)
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
+	grace := 10 * time.Second
 	o := server.Options{Dir: dir, Log: filepath.Join(dir, "server.log"), Limit: time.Minute, On: func(port int) server.Program {
+		s.Ports++
+		if scene == "robbed twice" || scene == "robbed" && s.Ports == 1 {
+			if _, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port)); err != nil {
+				panic(err)
+			}
+		}
 		env := append(os.Environ(), envServer+"="+scene, "PORT="+strconv.Itoa(port))
 		return server.Program{Command: []string{os.Args[0]}, Env: env, Ready: fmt.Sprintf("http://127.0.0.1:%d/health", port)}
 	}}
@@ -89,11 +115,21 @@ func play(scene string) {
 		o.Limit = 2 * time.Second
 	case "told to stop":
 		cancel(errors.New("enough"))
+	case "told to stop, while it starts":
+		kind := o.On
+		o.On = func(port int) server.Program {
+			p := kind(port)
+			p.Env = append(p.Env, envServer+"=unready")
+			time.AfterFunc(500*time.Millisecond, func() { cancel(errors.New("enough")) })
+			return p
+		}
+	case "stubborn":
+		grace = 500 * time.Millisecond
 	}
 	it, err := server.Start(ctx, o)
 	var dead *server.Dead
 	if errors.As(err, &dead) {
-		s.Tail = dead.Tail
+		s.Tail = regexp.MustCompile(`:\d+`).ReplaceAllString(dead.Tail, ":PORT")
 	}
 	if err != nil {
 		s.Err = strings.ReplaceAll(err.Error(), dir, "DIR")
@@ -108,11 +144,11 @@ func play(scene string) {
 		} else if it.Dead() != nil {
 			panic(it.Dead())
 		}
-		report, err := it.Stop(10 * time.Second)
+		report, err := it.Stop(grace)
 		if err != nil {
 			panic(err)
 		}
-		s.Told = report.Told
+		s.Told, s.Killed = report.Told, report.Killed
 	}
 	out, _ := exec.Command("pgrep", "-P", strconv.Itoa(os.Getpid())).Output()
 	s.Left = len(strings.Fields(string(out)))
@@ -124,13 +160,22 @@ func play(scene string) {
 
 func TestServer(t *testing.T) {
 	t.Parallel()
+	const robbed = "server robbed%s at true\nlisten tcp 127.0.0.1:PORT: bind: address already in use\n"
 	for scene, want := range map[string]seen{
-		"plain":        {Told: 1},
-		"family":       {Told: 2},
-		"mortal":       {Dead: "the server ended: exit status 9", Tail: "server mortal at true\nout of something\n"},
-		"broken":       {Err: "the server ended: exit status 7", Tail: "server broken at true\nno such device\n"},
-		"unready":      {Err: "the server was not ready after 2s: it answers 503 Service Unavailable", Tail: "server unready at true\n"},
-		"told to stop": {Err: "enough"},
+		"plain":        {Ports: 1, Told: 1},
+		"late":         {Ports: 1, Told: 1},
+		"family":       {Ports: 1, Told: 2},
+		"stubborn":     {Ports: 1, Told: 1, Killed: 1},
+		"mortal":       {Ports: 1, Dead: "the server ended: exit status 9", Tail: "server mortal at true\nout of something\n"},
+		"broken":       {Ports: 1, Err: "the server ended: exit status 7", Tail: "server broken at true\nno such device\n"},
+		"brief":        {Ports: 1, Err: "the server ended: exit status 0 before it was ready; it has to stay in the foreground", Tail: "server brief at true\n"},
+		"daemon":       {Ports: 1, Err: "the server ended: exit status 0 before it was ready; it has to stay in the foreground", Tail: "server daemon at true\n"},
+		"unready":      {Ports: 1, Err: "the server was not ready after 2s: it answers 503 Service Unavailable", Tail: "server unready at true\n"},
+		"told to stop": {Ports: 1, Err: "enough"},
+		"robbed":       {Ports: 2, Told: 1},
+		"robbed twice": {Ports: 2, Err: "the server ended: exit status 4", Tail: fmt.Sprintf(robbed, " twice") + "cpbench: its port was taken meanwhile: once more, on another one\n" + fmt.Sprintf(robbed, " twice")},
+
+		"told to stop, while it starts": {Ports: 1, Err: "enough"},
 	} {
 		t.Run(scene, func(t *testing.T) {
 			t.Parallel()

@@ -2,7 +2,6 @@ package stream
 
 import (
 	"context"
-	"net/http"
 	"runtime"
 	"sync"
 	"time"
@@ -58,15 +57,4 @@ func (b *Burst) Wait() []*Exchange {
 // Do sends one request and returns when it has ended.
 func (c *Client) Do(ctx context.Context, r Request) *Exchange {
 	return c.Ready(ctx, r).Wait()[0]
-}
-
-// Get fetches a small document of the server, such as the model list, at most limit bytes of it. It is for what is
-// not measured, and goes over connections of its own.
-func (c *Client) Get(ctx context.Context, path string, limit int64) ([]byte, error) {
-	return c.call(ctx, http.MethodGet, path, nil, limit)
-}
-
-// Post sends JSON and returns the answer, at most limit bytes of it, like Get.
-func (c *Client) Post(ctx context.Context, path string, body []byte, limit int64) ([]byte, error) {
-	return c.call(ctx, http.MethodPost, path, body, limit)
 }

@@ -6,22 +6,18 @@ package stream
 import (
 	"context"
 	"net"
-	"net/http"
 	"net/url"
 	"time"
 )
 
 // Options of a Client.
 type Options struct {
-	// Concurrency is the largest number of streams at the same time; below 1 it is 1.
+	// Concurrency is the largest number of streams at the same time; below 1 it is 1. So many connections are kept.
 	Concurrency int
 	// Timeouts bound the phases of every request.
 	Timeouts Timeouts
 	// Key is sent as a bearer token; nil sends none.
 	Key Secret
-	// UseProxy lets the variables HTTP_PROXY, HTTPS_PROXY and NO_PROXY choose a proxy. Without it they are ignored, with
-	// a warning.
-	UseProxy bool
 	// Dial opens a connection; nil is TCP. It must not be slower than what is measured: its time is the connect time.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -83,22 +79,18 @@ type Conn struct {
 	Reused  bool          // it had carried a request before
 	Ahead   bool          // it was opened by Dial before the barrier
 	Connect time.Duration // what opening it took, TLS included; 0 if Reused
-	Count   int           // connections that the request was given; above 1 the transport has tried again by itself
+	Count   int           // connections that the request was given: 1, or 0 if it never had one
 	Remote  string        // resolved address
 	Local   string
 }
 
 // Client sends requests over HTTP/1.1, a connection for each stream. It follows no redirect and retries nothing.
 type Client struct {
-	base      *url.URL
-	options   Options
-	address   string // host and port, as they are dialled
-	transport *http.Transport
-	aside     *http.Transport // for what is not measured
-	pool      *pool
-	proxied   bool
-	epoch     time.Time
-	warnings  []string
+	base     *url.URL
+	options  Options
+	pool     pool
+	epoch    time.Time
+	warnings []string
 }
 
 // Epoch is the instant at which the client was made, with the wall clock's and the monotonic clock's reading, so that

@@ -2,11 +2,14 @@ package stream
 
 import (
 	"bytes"
+	"context"
 	"crypto/x509"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -33,7 +36,7 @@ func TestLog(t *testing.T) {
 			t.Fatal("bytes were lost or moved")
 		}
 		at := 0
-		for _, r := range g.reads {
+		for _, r := range g.all() {
 			if r.Off != at {
 				t.Fatalf("read at %d begins at %d", at, r.Off)
 			}
@@ -45,9 +48,28 @@ func TestLog(t *testing.T) {
 	})
 }
 
+// Reads are kept in blocks as well.
+func TestLogOfManyReads(t *testing.T) {
+	t.Parallel()
+	g := newLog(0)
+	const n = 2*blockReads + 1
+	for i := range n {
+		g.room()[0] = byte(i)
+		g.add(time.Duration(i), 1)
+	}
+	if len(g.times) != 3 || len(g.all()) != n || len(g.bytes()) != n || g.last != n-1 {
+		t.Errorf("%d blocks, %d reads, %d bytes", len(g.times), len(g.all()), len(g.bytes()))
+	}
+	for i, r := range g.all() {
+		if r.At != time.Duration(i) || r.Off != i || r.Len != 1 || g.bytes()[i] != byte(i) {
+			t.Fatalf("read %d: %+v", i, r)
+		}
+	}
+}
+
 func TestLogIsBounded(t *testing.T) {
 	t.Parallel()
-	if (&log{size: MaxAnswer}).full() || !(&log{size: MaxAnswer + 1}).full() || !(&log{reads: make([]Read, maxReads+1)}).full() {
+	if (&log{size: MaxAnswer}).full() || !(&log{size: MaxAnswer + 1}).full() || !(&log{reads: maxReads + 1}).full() {
 		t.Error("no bound")
 	}
 }
@@ -66,26 +88,44 @@ func TestSaidDone(t *testing.T) {
 	}
 }
 
-// The transport must have no way to send a body twice.
-func TestRequestCannotBeRepeated(t *testing.T) {
+// Rules 2 and 17: a request is one piece, made before the barrier, and asks for no compression: nothing that could be read again, or encoded while others wait.
+func TestMessage(t *testing.T) {
 	t.Parallel()
-	c, err := New("http://host/base/", Options{})
+	c, err := New("http://host/base/", Options{Key: NewSecret("sk-1")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := c.request(http.MethodPost, "/v1/chat/completions", []byte("{}"))
-	if r.GetBody != nil || r.Header.Get("Idempotency-Key") != "" || r.Header.Get("X-Idempotency-Key") != "" {
-		t.Errorf("%+v", r)
+	got, err := c.message("/v1/chat/completions?a=b%20c", []byte("{\"a\":\"\u00e9\"}"))
+	want := "POST /base/v1/chat/completions?a=b%20c HTTP/1.1\r\nHost: host\r\nUser-Agent: cpbench\r\nContent-Length: 10\r\n" +
+		"Accept-Encoding: identity\r\nAuthorization: Bearer sk-1\r\nContent-Type: application/json\r\n\r\n{\"a\":\"\u00e9\"}"
+	if string(got) != want || err != nil {
+		t.Errorf("%v:\n%s", err, got)
 	}
-	if _, ok := r.Body.(interface{ Len() int }); ok {
-		t.Error("the body tells what it is")
+	if c.pool.address != "host:80" {
+		t.Error(c.pool.address)
 	}
-	if r.URL.String() != "http://host/base/v1/chat/completions" || c.address != "host:80" {
-		t.Errorf("%v %s", r.URL, c.address)
+	if got, err := c.message("/", nil); !bytes.Contains(got, []byte("Content-Length: 0\r\n")) || err != nil {
+		t.Errorf("%v: %q", err, got)
 	}
-	tr := c.transport
-	if tr.Proxy != nil || !tr.DisableCompression || tr.ReadBufferSize < 64<<10 || tr.IdleConnTimeout != idleTime || tr.Protocols.HTTP2() {
-		t.Errorf("%+v", tr)
+}
+
+// Rule 27: what is garbage before the barrier is collected before it.
+func TestReadyCollects(t *testing.T) {
+	c, err := New("http://127.0.0.1:1", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	b := c.Ready(ctx, Request{})
+	runtime.ReadMemStats(&after)
+	if after.NumForcedGC == before.NumForcedGC {
+		t.Error("nothing was collected")
+	}
+	cancel()
+	if x := b.Wait()[0]; x.Err == nil || x.Conn.Count != 0 {
+		t.Errorf("%+v", x)
 	}
 }
 

@@ -1,46 +1,36 @@
 package stream
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptrace"
-	"sync"
 	"time"
 
 	"cpbench/worker/llm/stream/chat"
 )
 
-// life is one request from the barrier to its end.
+// life is one request from the barrier to its end, all of it on one goroutine: an answer waits for no other to run.
 type life struct {
 	client   *Client
 	ctx      context.Context
 	guard    *guard
 	timeouts Timeouts
-	request  *http.Request
+	message  []byte
+	bad      error // why there is no message
 	watch    *Watch
 	log      log
 	out      *Exchange
-
-	// The hooks of httptrace run on goroutines of the transport, and may still do so when the request has ended.
-	mu               sync.Mutex
-	conn             Conn
-	wrote, firstByte time.Time
 }
-
-// newBody reads a body that was built before. The transport must not know its type, or it would read it again.
-func newBody(body []byte) io.ReadCloser { return io.NopCloser(io.MultiReader(bytes.NewReader(body))) }
 
 // prepare does everything that can be done before the barrier, and returns what is to be done after it.
 func (c *Client) prepare(ctx context.Context, r Request, out *Exchange) func(opened time.Time) {
 	l := &life{client: c, timeouts: c.options.Timeouts, watch: r.Watch, out: out, log: newLog(r.Room)}
-	ctx, cancel := context.WithCancelCause(ctx)
+	var cancel context.CancelCauseFunc
+	l.ctx, cancel = context.WithCancelCause(ctx)
 	l.guard = &guard{cancel: cancel}
-	l.ctx = httptrace.WithClientTrace(ctx, l.trace())
-	l.request = c.request(http.MethodPost, r.Path, r.Body).WithContext(l.ctx)
+	l.message, l.bad = c.message(r.Path, r.Body)
 	return l.run
 }
 
@@ -49,35 +39,95 @@ func (l *life) run(opened time.Time) {
 	x.Open = opened
 	x.Start = time.Now()
 	l.guard.start(l.timeouts.Total)
-	l.guard.enter(ErrConnectTimeout, l.timeouts.Connect)
-	x.Err = l.exchange()
+	if x.Err = l.bad; x.Err == nil {
+		x.Err = l.exchange()
+	}
 	x.End = time.Now()
 	l.guard.end()
 	l.watch.end()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	x.Conn, x.Wrote, x.FirstByte = l.conn, l.wrote, l.firstByte
-	x.Raw, x.Reads = l.log.bytes(), l.log.reads
+	x.Raw, x.Reads = l.log.bytes(), l.log.all()
 	l.client.options.Key.mask(x.Raw)
 }
 
-// exchange sends the request and reads the answer.
+// exchange sends the request over a connection and reads the answer.
 func (l *life) exchange() error {
-	resp, err := l.client.transport.RoundTrip(l.request)
-	if err != nil {
-		return l.explain(err)
+	l.guard.enter(ErrConnectTimeout, l.timeouts.Connect)
+	pool := &l.client.pool
+	k, err := pool.get(l.ctx)
+	if l.ctx.Err() != nil {
+		if err == nil {
+			k.Close()
+		}
+		return context.Cause(l.ctx)
 	}
-	defer resp.Body.Close()
+	if err != nil {
+		return connectError(pool.address, err)
+	}
 	x := l.out
+	x.Conn = Conn{Got: time.Now(), Reused: k.used, Count: 1, Remote: k.ends[0], Local: k.ends[1]}
+	if !k.used {
+		x.Conn.Ahead, x.Conn.Connect = k.ahead, k.took
+	}
+	k.used = true
+	l.guard.enter(ErrFirstByteTimeout, l.timeouts.FirstByte)
+	// What waits on the connection is woken when the request is given up.
+	asleep := context.AfterFunc(l.ctx, func() { _ = k.SetDeadline(time.Unix(1, 0)) })
+	whole, err := l.talk(k)
+	if asleep() && whole {
+		k.since = time.Now()
+		pool.park(k)
+	} else {
+		k.Close()
+	}
+	return l.explain(err)
+}
+
+// explain says why an answer broke off: a bound of ours or the caller, or else what the connection says.
+func (l *life) explain(err error) error {
+	var refused *StatusError
+	if err == nil || l.ctx.Err() == nil || errors.As(err, &refused) {
+		return err
+	}
+	if err = context.Cause(l.ctx); errors.Is(err, errDrain) {
+		l.out.Undrained = true
+		return nil
+	}
+	return err
+}
+
+// talk sends the request and reads the answer. whole says that the connection can carry another one.
+func (l *life) talk(k *conn) (whole bool, err error) {
+	x := l.out
+	_, broken := k.Write(l.message)
+	if broken == nil {
+		x.Wrote = time.Now()
+	}
+	// A server that refuses a request before it has read all of it may have answered.
+	if _, err := k.in.Peek(1); err != nil {
+		if broken != nil {
+			return false, broken
+		}
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return false, err
+	}
+	x.FirstByte = time.Now()
+	resp, err := k.response() //nolint:bodyclose // to close it would read the rest of the answer: the connection is closed
+	if err != nil {
+		return false, err
+	}
 	x.Headers = time.Now()
 	x.Status, x.Protocol, x.Type = resp.StatusCode, resp.Proto, resp.Header.Get("Content-Type")
+	keep := broken == nil && !resp.Close
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return l.client.statusError(resp)
+		return l.client.refused(resp, keep)
 	}
 	if e := resp.Header.Get("Content-Encoding"); e != "" && e != "identity" {
-		return fmt.Errorf("%w: %q", ErrEncoded, e)
+		return false, fmt.Errorf("%w: %q", ErrEncoded, e)
 	}
-	return l.read(resp.Body)
+	err = l.read(resp.Body)
+	return keep && err == nil && k.in.Buffered() == 0, err
 }
 
 // drainTime is how long a server may take to end the body after [DONE].
@@ -108,13 +158,9 @@ func (l *life) read(body io.Reader) error {
 			}
 		}
 		switch {
-		case errors.Is(err, io.EOF): // the transport says io.ErrUnexpectedEOF where the body was cut
+		case errors.Is(err, io.EOF): // io.ErrUnexpectedEOF is another one: the body was cut
 			return nil
 		case err != nil:
-			if err = l.explain(err); errors.Is(err, errDrain) {
-				l.out.Undrained = true
-				return nil
-			}
 			return err
 		case l.log.full():
 			return fmt.Errorf("%w: at most %d bytes in %d reads are kept", ErrTooLarge, MaxAnswer, maxReads)
@@ -124,47 +170,13 @@ func (l *life) read(body io.Reader) error {
 
 var errDrain = errors.New("body not ended after [DONE]")
 
-// explain says why a request broke off: a bound of ours, the caller, or the transport.
-func (l *life) explain(err error) error {
-	if l.ctx.Err() != nil {
-		return context.Cause(l.ctx)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.conn.Count == 0 {
-		return connectError(l.client.address, err)
-	}
-	return err
-}
-
-// statusError reads the body of a response that is no success.
-func (c *Client) statusError(resp *http.Response) error {
+// refused reads the body of a response that is no success. whole says that it was read to its end.
+func (c *Client) refused(resp *http.Response, keep bool) (whole bool, err error) {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, MaxErrorBody)) // what came is better than nothing
 	c.options.Key.mask(body)
-	_, _ = io.CopyN(io.Discard, resp.Body, readBuffer) // so that the connection can be used again
-	return &StatusError{
+	_, end := io.CopyN(io.Discard, resp.Body, readBuffer)
+	return keep && errors.Is(end, io.EOF), &StatusError{
 		Status: resp.StatusCode, Body: body, Detail: chat.ParseError(body),
 		RetryAfter: resp.Header.Get("Retry-After"), Location: resp.Header.Get("Location"),
 	}
-}
-
-// call makes a request that is not measured.
-func (c *Client) call(ctx context.Context, method, path string, body []byte, limit int64) ([]byte, error) {
-	resp, err := c.aside.RoundTrip(c.request(method, path, body).WithContext(ctx))
-	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", method, path, err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return nil, fmt.Errorf("%s %s: %w", method, path, c.statusError(resp))
-	}
-	text, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%s %s: %w", method, path, err)
-	case int64(len(text)) > limit:
-		return nil, fmt.Errorf("%s %s: %w: at most %d bytes are read", method, path, ErrTooLarge, limit)
-	}
-	c.options.Key.mask(text)
-	return text, nil
 }

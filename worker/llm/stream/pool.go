@@ -1,106 +1,109 @@
 package stream
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 )
 
-// idleTime is how long an unused connection is kept. vLLM closes its own after 5 s, and a request on a connection that
-// the server is just closing fails.
-const idleTime = 3 * time.Second
+const (
+	// idleTime is how long an unused connection is kept. vLLM closes its own after 5 s, and a request on a connection
+	// that the server is just closing fails.
+	idleTime = 3 * time.Second
+	// readBuffer is the buffer of a connection. 4 KiB, as is usual, would cut an answer into many more reads.
+	readBuffer = 64 << 10
+)
 
-// pool opens connections, and keeps those that were opened ahead until the transport asks for them.
+// pool opens connections to one address, and keeps those that no request has at the moment.
 type pool struct {
-	open func(ctx context.Context, network, address string) (net.Conn, error)
-	tls  *tls.Config // nil: no TLS
+	address string // host and port
+	open    func(ctx context.Context, network, address string) (net.Conn, error)
+	tls     *tls.Config // nil: no TLS
+	most    int         // connections are kept
 
 	mu     sync.Mutex
-	parked []net.Conn
+	parked []*conn
 }
 
-// conn remembers how it was opened.
+// conn is a connection with HTTP/1.1, which remembers how it was opened.
 type conn struct {
 	net.Conn
-	address string
-	took    time.Duration
-	opened  time.Time
-	ahead   bool
+	in    *bufio.Reader
+	ends  [2]string     // remote and local address
+	took  time.Duration // to open it
+	since time.Time     // it is unused
+	ahead bool          // of the barrier
+	used  bool          // it has carried a request
 }
 
-// get is the transport's dial function.
-func (p *pool) get(ctx context.Context, network, address string) (net.Conn, error) {
-	if c := p.take(address); c != nil {
-		return c, nil
+// get returns a connection that was kept, or opens one.
+func (p *pool) get(ctx context.Context) (*conn, error) {
+	if k := p.take(); k != nil {
+		return k, nil
 	}
-	return p.dial(ctx, network, address, false)
+	return p.dial(ctx, false)
 }
 
-// take returns a parked connection to the address that is young enough, nil if there is none. Older ones are closed.
-func (p *pool) take(address string) net.Conn {
+// take returns the youngest connection that was kept, nil if there is none. Old ones are closed.
+func (p *pool) take() *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i := 0; i < len(p.parked); {
-		c := p.parked[i]
-		in := inner(c)
-		switch {
-		case time.Since(in.opened) >= idleTime:
-			c.Close()
-			p.parked = slices.Delete(p.parked, i, i+1)
-		case in.address == address:
-			p.parked = slices.Delete(p.parked, i, i+1)
-			return c
-		default:
-			i++
+	for n := len(p.parked); n > 0; n = len(p.parked) {
+		k := p.parked[n-1]
+		p.parked = p.parked[:n-1]
+		if time.Since(k.since) < idleTime {
+			return k
 		}
+		k.Close()
 	}
 	return nil
 }
 
-// inner is the connection below TLS; nil if it is none of ours.
-func inner(c net.Conn) *conn {
-	if t, ok := c.(*tls.Conn); ok {
-		c = t.NetConn()
-	}
-	in, _ := c.(*conn)
-	return in
-}
-
 // dial opens a connection, with TLS if the server has it.
-func (p *pool) dial(ctx context.Context, network, address string, ahead bool) (net.Conn, error) {
+func (p *pool) dial(ctx context.Context, ahead bool) (*conn, error) {
 	begun := time.Now()
-	raw, err := p.open(ctx, network, address)
+	c, err := p.open(ctx, "tcp", p.address)
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{Conn: raw, address: address, ahead: ahead}
-	out := net.Conn(c)
 	if p.tls != nil {
 		t := tls.Client(c, p.tls)
 		if err := t.HandshakeContext(ctx); err != nil {
-			raw.Close()
+			c.Close()
 			return nil, err
 		}
-		out = t
+		c = t
 	}
-	c.opened = time.Now()
-	c.took = c.opened.Sub(begun)
-	return out, nil
+	k := &conn{Conn: c, in: bufio.NewReaderSize(c, readBuffer), since: time.Now(), ahead: ahead}
+	k.took = k.since.Sub(begun)
+	k.ends = [2]string{c.RemoteAddr().String(), c.LocalAddr().String()}
+	return k, nil
+}
+
+// park keeps connections for the next requests, and as many of the older ones as there is room for.
+func (p *pool) park(conns ...*conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.parked = append(p.parked, conns...)
+	for len(p.parked) > max(p.most, len(conns)) {
+		p.parked[0].Close()
+		p.parked = p.parked[1:]
+	}
 }
 
 // closeAll closes what is parked.
 func (p *pool) closeAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, c := range p.parked {
-		c.Close()
+	for _, k := range p.parked {
+		k.Close()
 	}
 	p.parked = nil
 }
@@ -108,38 +111,35 @@ func (p *pool) closeAll() {
 // Dial closes the connections that are not in use and opens n new ones, for the requests of the next barrier. Call it
 // right before Release: they are good for 3 s. Nothing is sent over them. Errors wrap ErrConnect or ErrConnectTimeout.
 func (c *Client) Dial(ctx context.Context, n int) error {
-	c.transport.CloseIdleConnections()
 	c.pool.closeAll()
-	if c.proxied {
-		return nil // the proxy is asked for each connection when it is needed
-	}
 	if limit := c.options.Timeouts.Connect; limit > 0 {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w: more than %v", ErrConnectTimeout, limit))
 		defer stop()
 	}
-	opened := make([]net.Conn, n)
+	opened := make([]*conn, n)
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(64)
 	for i := range opened {
 		all.Go(func() (err error) {
-			opened[i], err = c.pool.dial(ctx, "tcp", c.address, true)
+			opened[i], err = c.pool.dial(ctx, true)
 			return err
 		})
 	}
 	err := all.Wait()
-	opened = slices.DeleteFunc(opened, func(o net.Conn) bool { return o == nil })
-	c.pool.mu.Lock()
-	c.pool.parked = append(c.pool.parked, opened...)
-	c.pool.mu.Unlock()
 	if err == nil {
+		c.pool.park(opened...)
 		return nil
 	}
-	c.pool.closeAll()
-	if cause := context.Cause(ctx); errors.Is(cause, ErrConnectTimeout) {
-		return fmt.Errorf("%s: %w", c.address, cause)
+	for _, k := range opened {
+		if k != nil {
+			k.Close()
+		}
 	}
-	return connectError(c.address, err)
+	if cause := context.Cause(ctx); errors.Is(cause, ErrConnectTimeout) {
+		return fmt.Errorf("%s: %w", c.pool.address, cause)
+	}
+	return connectError(c.pool.address, err)
 }
 
 // connectError tells the two failures of connecting apart.

@@ -50,7 +50,7 @@ func (w *Watch) look(g *log, start time.Time) {
 	if w.first.Load() != nil || !w.hasText(g.bytes()) {
 		return
 	}
-	at := start.Add(g.reads[len(g.reads)-1].At)
+	at := start.Add(g.last)
 	w.first.Store(&at)
 	close(w.text)
 }

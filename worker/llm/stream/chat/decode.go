@@ -82,7 +82,7 @@ func (c *Chunk) choice(raw []byte) {
 	members(delta, func(name, value []byte) {
 		switch string(name) {
 		case "content":
-			c.Content = text(value)
+			c.Content += text(value)
 		case "reasoning_content": // vLLM until 2025-11, SGLang, llama.cpp
 			older = text(value)
 		case "reasoning": // vLLM since, Ollama
@@ -97,9 +97,9 @@ func (c *Chunk) choice(raw []byte) {
 	// A server that fills both names for the sake of old clients sends the same text twice.
 	switch {
 	case older != "":
-		c.Reasoning, c.ReasoningName = older, "reasoning_content"
+		c.Reasoning, c.ReasoningName = c.Reasoning+older, "reasoning_content"
 	case newer != "":
-		c.Reasoning, c.ReasoningName = newer, "reasoning"
+		c.Reasoning, c.ReasoningName = c.Reasoning+newer, "reasoning"
 	}
 	if finish != "" {
 		c.Finish = finish
