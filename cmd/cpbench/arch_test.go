@@ -56,7 +56,7 @@ var layers = map[string][]string{
 	"worker/container":      {"plan", "plan/folder", "plan/catalogue", "plan/expr"},
 	"worker/llm/prompt":     {},
 	"worker/llm/scrape":     {},
-	"worker/llm/dialect":    {"worker/llm/prompt"},
+	"worker/llm/dialect":    {"worker/llm/prompt", "worker/llm/stream/chat", "worker/llm/stream/sse"},
 
 	// Of tests.
 	"plan/folder/foldertest": {"plan", "plan/folder", "plan/catalogue", "plan/expr"},

@@ -65,7 +65,7 @@ func runConform(ctx context.Context, s *streams, url string, o *llmOptions) erro
 	defer stop()
 	server, err := dialect.Detect(ctx, dialect.Options{URL: url, Model: o.conform.model, Key: key})
 	if err != nil {
-		return &hinted{errors.New(key.Redact(err.Error())), "check the address, the model's name, and whether the server runs"}
+		return &hinted{errors.New(key.Redact(err.Error())), dialect.Advice(err)}
 	}
 	s.sayf("sends up to %d requests for up to %d tokens in all to %s: only its operator should, while nobody else uses it", conform.MaxRequests, conform.MaxTokens, server.URL)
 	report, err := conform.Run(ctx, server, llm.Source(server, key))

@@ -115,7 +115,7 @@ func (s *session) meet(ctx context.Context, l *living, sv *plan.Serving) ending 
 	}
 	seen, err := dialect.Detect(ctx, dialect.Options{URL: address, Model: sv.Model, Key: s.key})
 	if err != nil {
-		end := s.explain(l, failed("the server does not say what it serves", err), nil)
+		end := s.explain(l, failed("the server cannot be used: "+dialect.Advice(err), err), nil)
 		s.stop(nil)
 		return end
 	}

@@ -195,7 +195,7 @@ func (e *examiner) examine(ctx context.Context, v *survey, address string, port 
 	found, err := dialect.Detect(ctx, dialect.Options{URL: address, Model: sv.Model, Key: e.key})
 	if err != nil {
 		out.Findings = preflight.Findings{{
-			Check: preflight.Models, Grade: preflight.Bad, Text: err.Error(), Advice: "check the address, the model's name, and whether the server runs",
+			Check: preflight.Models, Grade: preflight.Bad, Text: err.Error(), Advice: dialect.Advice(err),
 		}}
 		return out
 	}

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"cpbench/worker/llm/stream/chat"
 )
 
 // maxAnswer bounds an answer; one with the token ids of 1,000,000 tokens has about 8 MB.
@@ -35,7 +37,24 @@ type StatusError struct {
 }
 
 func (e *StatusError) Error() string {
-	return fmt.Sprintf("%s: the server answers %d %s: %q", e.Path, e.Code, http.StatusText(e.Code), e.Body)
+	words := e.Body
+	if told := chat.ParseError([]byte(words)); told != nil {
+		words = told.Message
+	}
+	return fmt.Sprintf("%s: the server answers %d %s: %q", e.Path, e.Code, http.StatusText(e.Code), words)
+}
+
+// Advice says what to do about an error of Detect.
+func Advice(err error) string {
+	var status *StatusError
+	var model *WrongModel
+	switch {
+	case errors.As(err, &status) && (status.Code == http.StatusUnauthorized || status.Code == http.StatusForbidden):
+		return "the server wants a key, or another one: api_key_env names the variable that holds it"
+	case errors.As(err, &model):
+		return "name one of them as the model"
+	}
+	return "check the address, and whether the server runs"
 }
 
 // lacks reports whether an error says that the server has no such endpoint.

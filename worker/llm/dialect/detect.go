@@ -95,6 +95,20 @@ func baseURL(text string) (string, error) {
 	return strings.TrimSuffix(strings.TrimRight(text, "/"), "/v1"), nil
 }
 
+// WrongModel is the error of a server that has models, and none or several that could be meant.
+type WrongModel struct {
+	Asked string // empty: none was named
+	Has   []string
+}
+
+func (e *WrongModel) Error() string {
+	has := strings.Join(e.Has, ", ")
+	if e.Asked == "" {
+		return "the server has several models: " + has
+	}
+	return fmt.Sprintf("the server has no model %q; it has %s", e.Asked, has)
+}
+
 // choose is the card of the model that is asked for.
 func choose(cards []Card, id string) (Card, error) {
 	var ids []string
@@ -108,9 +122,9 @@ func choose(cards []Card, id string) (Card, error) {
 	case len(cards) == 0:
 		return Card{}, errors.New("the server serves no model")
 	case id != "":
-		return Card{}, fmt.Errorf("the server has no model %q; it has %s", id, strings.Join(ids, ", "))
+		return Card{}, &WrongModel{id, ids}
 	case len(cards) > 1:
-		return Card{}, fmt.Errorf("the server has several models; name one of %s", strings.Join(ids, ", "))
+		return Card{}, &WrongModel{"", ids}
 	}
 	return cards[0], nil
 }

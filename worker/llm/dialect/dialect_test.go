@@ -215,24 +215,30 @@ func TestLlamaRouter(t *testing.T) {
 func TestDetectRefuses(t *testing.T) {
 	t.Parallel()
 	two := models(`{"id":"a","owned_by":"vllm"}`, `{"id":"b","owned_by":"vllm"}`)
+	const address = "check the address"
 	for name, tc := range map[string]struct {
 		answers map[string]string
 		model   string
 		want    string
+		advice  string
 	}{
-		"no list":              {nil, "", `/v1/models: the server answers 404 Not Found`},
-		"no JSON":              {map[string]string{"/v1/models": "<html>"}, "", "not the JSON that was expected"},
-		"no model":             {map[string]string{"/v1/models": models()}, "", "the server serves no model"},
-		"several":              {map[string]string{"/v1/models": two}, "", "the server has several models; name one of a, b"},
-		"unknown":              {map[string]string{"/v1/models": two}, "c", `the server has no model "c"; it has a, b`},
-		"llama without /props": {map[string]string{"/v1/models": models(`{"id":"a","owned_by":"llamacpp"}`)}, "", "/props: the server answers 404"},
-		"wrong key":            {map[string]string{"/v1/models": "401 bad key sk-very-secret given"}, "", `401 Unauthorized: "bad key (hidden) given"`},
-		"redirect":             {map[string]string{"/v1/models": "307 "}, "", "307 Temporary Redirect"},
+		"no list":              {nil, "", `/v1/models: the server answers 404 Not Found`, address},
+		"no JSON":              {map[string]string{"/v1/models": "<html>"}, "", "not the JSON that was expected", address},
+		"no model":             {map[string]string{"/v1/models": models()}, "", "the server serves no model", address},
+		"several":              {map[string]string{"/v1/models": two}, "", "the server has several models: a, b", "name one of them"},
+		"unknown":              {map[string]string{"/v1/models": two}, "c", `the server has no model "c"; it has a, b`, "name one of them"},
+		"llama without /props": {map[string]string{"/v1/models": models(`{"id":"a","owned_by":"llamacpp"}`)}, "", "/props: the server answers 404", address},
+		"wrong key":            {map[string]string{"/v1/models": "401 bad key sk-very-secret given"}, "", `401 Unauthorized: "bad key (hidden) given"`, "wants a key"},
+		"the server's words":   {map[string]string{"/v1/models": `401 {"error":{"message":"no \"key\"","code":401}}`}, "", `Unauthorized: "no \"key\""`, "wants a key"},
+		"redirect":             {map[string]string{"/v1/models": "307 "}, "", "307 Temporary Redirect", address},
 	} {
 		f := newFake(t, tc.answers)
 		_, err := Detect(t.Context(), Options{URL: f.URL, Model: tc.model, Key: NewKey("sk-very-secret")})
 		if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "very-secret") {
 			t.Errorf("%s: error %v, want one with %q", name, err, tc.want)
+		}
+		if got := Advice(err); !strings.Contains(got, tc.advice) {
+			t.Errorf("%s: advice %q, want one with %q", name, got, tc.advice)
 		}
 	}
 	for url, want := range map[string]string{
