@@ -31,6 +31,26 @@ func (t *Table) note(r *Row) {
 	if r.Good > 0 && r.Good < r.Judged {
 		t.addNote(r, Note{Code: catalogue.RepeatsDiffer, Text: "the repeats ended differently: " + endings(r.pairs)})
 	}
+	if n := t.servers(r.pairs); n > 1 && !t.byStart() {
+		t.addNote(r, Note{
+			Code: catalogue.ServerRestarted, Text: fmt.Sprintf("the repeats were measured on %d processes of the server, which differ by chance as well", n),
+			Hint: "let it run until the end, or have the tasks start it: workload.starts",
+		})
+	}
+}
+
+// servers counts the processes of a server on which good executions were measured, as far as it tells them.
+func (t *Table) servers(pairs []*collect.Pair) int {
+	begun := map[string]bool{}
+	for _, p := range pairs {
+		if !t.serves() || !p.Outcome.Fits() {
+			continue
+		}
+		if at := t.Set.Provenance(p, nil)["server_started"]; at != "" {
+			begun[at] = true
+		}
+	}
+	return len(begun)
 }
 
 // endings counts the outcomes of some executions, in the order in which they come.

@@ -160,3 +160,34 @@ func TestServingNothingMeasured(t *testing.T) {
 	t.Parallel()
 	golden(t, "serving-empty.md", build(t, newRun(t, serving)).WriteMarkdown)
 }
+
+// A server by URL that began anew between the repeats of a row is a doubt of that row; one that the tasks start is not,
+// where the start is the unit.
+func TestServerRestarted(t *testing.T) {
+	t.Parallel()
+	owned := strings.Replace(serving, `server: {url: "http://{host}:8000"}`, "starts: 2\n  server: {command: [serve, \"{port}\", \"{host}\"]}", 1)
+	for name, tt := range map[string]struct {
+		spec string
+		want int
+	}{"by URL": {serving, 4}, "by its command": {owned, 0}} {
+		run := newRun(t, tt.spec)
+		measure(t, run, func(pair plan.Pair, st plan.Setting, r *result.Result) bool {
+			serve(pair, st.Serving.Group, r, 0.1)
+			r.Provenance["server_started"] = "2026-11-01T00:00:00Z"
+			if st.Serving.Group.Label == "A" && (pair.Repeat == 1 || pair.Start > 1) {
+				r.Provenance["server_started"] = "2026-11-01T02:00:00Z"
+			}
+			return true
+		})
+		rows := 0
+		tab := build(t, run)
+		for _, r := range tab.Rows {
+			for _, n := range r.Notes {
+				rows += btoi(tab.Notes[n].Code == catalogue.ServerRestarted)
+			}
+		}
+		if rows != tt.want {
+			t.Errorf("%s: %d rows doubt it, want %d", name, rows, tt.want)
+		}
+	}
+}

@@ -75,6 +75,7 @@ var facts = []Fact{
 	{"served_model", Workload, OfLLM, needed, brief, text, "id of the model at the server"},
 	{"served_root", Workload, OfLLM, needed, brief, text, "path or name from which the server has loaded the model"},
 	{"served_limit_tokens", Workload, OfLLM, !needed, brief, "tokens", "largest context that the server tells"},
+	{"server_started", Workload, OfLLM, !needed, brief, text, "when the server's processes began, as its metrics tell"},
 	{"prompts", Workload, OfLLM, needed, brief, text, "name and version of what made the prompts"},
 	{"prompts_corpus", Workload, OfLLM, !needed, !brief, text, "SHA-256 of the files that prompts come from"},
 	{"batch", Workload, Always, !needed, brief, text, "the name `batch` of workload.point, if there is one"},

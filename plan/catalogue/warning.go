@@ -51,6 +51,7 @@ const (
 	PromptsRepeat    Code = "prompts_repeat"    // streams of a group sent the same prompt
 	NotLonger        Code = "not_longer"        // the long request of the mixed case is no longer than the short ones
 	ProxySet         Code = "proxy_set"         // variables name a proxy, which is not used
+	ServerRestarted  Code = "server_restarted"  // repeats of a row were measured on several processes of a server
 	Preflight        Code = "preflight"         // the look at the server before its first group left a doubt
 	TelemetryErrors  Code = "telemetry_errors"  // samples of the hosts around the group failed, wholly or in part
 	EnergyCoarse     Code = "energy_coarse"     // the energy rests on few readings of power

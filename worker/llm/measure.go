@@ -113,6 +113,9 @@ func fill(r *result.Result, rep *group.Report, setting plan.Setting) {
 		sum.Overlap = &met
 	}
 	r.Group = sum
+	if begun := rep.Before.Started(); begun != "" {
+		r.Provenance["server_started"] = begun
+	}
 	numbers(r, rep)
 	warn(r, rep)
 	if n := prompts(rep.Lines); n < len(rep.Lines) {

@@ -63,6 +63,18 @@ func (s *series) key() string {
 	return b.String()
 }
 
+// Started tells when the processes of the server began, in order; empty if it does not tell.
+func (s *Snapshot) Started() string {
+	var times []string
+	for _, one := range s.series {
+		if one.name == processStart {
+			times = append(times, time.Unix(0, int64(one.value*1e9)).UTC().Format(time.RFC3339))
+		}
+	}
+	slices.Sort(times)
+	return strings.Join(times, ", ")
+}
+
 // Parse reads the text of one address. It is an error if any line is broken, if a series stands there twice, or if
 // what is counted is no finite number: half a text would look like a server that was restarted.
 func Parse(text []byte) (Snapshot, error) {

@@ -202,3 +202,19 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestStarted(t *testing.T) {
+	t.Parallel()
+	const text = "# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds 1.76e+09\n"
+	s, err := Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := s.Started(), "2025-10-09T08:53:20Z"; got != want {
+		t.Errorf("started %q, want %q", got, want)
+	}
+	var none Snapshot
+	if got := none.Started(); got != "" {
+		t.Errorf("started %q without a word of it", got)
+	}
+}
