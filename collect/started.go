@@ -1,13 +1,9 @@
 package collect
 
 import (
-	"bufio"
-	"encoding/json"
 	"errors"
 	"os"
-	"path/filepath"
 	"slices"
-	"time"
 
 	"cpbench/plan/catalogue"
 	"cpbench/plan/folder"
@@ -129,12 +125,24 @@ func (s *Set) Begun(run *folder.Run, array, task int) bool {
 
 // fromFiles is what the run folder tells about a task: whether it started, where and when.
 func (set *Set) fromFiles(run *folder.Run, array, task int) State {
-	s := State{}
 	if !set.Begun(run, array, task) {
-		return s
+		return State{}
 	}
-	at := set.logs[run][[2]int{array, task}]
-	s.Started, s.Attempt, s.Restart = true, at[0], at[1]
+	return begun(run, array, task, set.logs[run][[2]int{array, task}])
+}
+
+// FolderState is what the logs of a run tell about a task, without its results: whether it started, where and when.
+func FolderState(run *folder.Run, array, task int) State {
+	at, ok := newestLogs(run)[[2]int{array, task}]
+	if !ok {
+		return State{}
+	}
+	return begun(run, array, task, at)
+}
+
+// begun is the state of a task by its newest attempt and restart with a log.
+func begun(run *folder.Run, array, task int, at [2]int) State {
+	s := State{Started: true, Attempt: at[0], Restart: at[1]}
 	// The folder is there, so the task has started; where may not be known.
 	if start, ok := ReadStart(run.LogDir(array, task, at[0], at[1])); ok {
 		s.Node, s.Since = start.Node, start.Time
@@ -142,25 +150,13 @@ func (set *Set) fromFiles(run *folder.Run, array, task int) State {
 	return s
 }
 
-// Start is what a worker has said first: when, where and under which job it began.
-type Start struct {
-	Time    time.Time `json:"time"`
-	Job     string    `json:"job"` // in the form 121_3; empty: not under Slurm
-	Node    string    `json:"node"`
-	PID     int       `json:"pid"`
-	Restart int       `json:"restart"`
-}
+// Start is what a worker has said first: when, where and as which job it began.
+type Start struct{ folder.Start }
 
 // ReadStart reads the first line of the worker's log in a task's log folder, if it is there and whole.
 func ReadStart(dir string) (Start, bool) {
-	f, err := os.Open(filepath.Join(dir, folder.EventsFile))
-	if err != nil {
-		return Start{}, false
-	}
-	defer f.Close()                               // read only
-	line, _ := bufio.NewReader(f).ReadBytes('\n') // a line that was cut does not parse, and tells nothing
-	var start Start
-	return start, json.Unmarshal(line, &start) == nil
+	start, ok := folder.ReadStart(dir)
+	return Start{start}, ok
 }
 
 // Alive tells whether the worker still is a process of this machine. It is known only of one that ran here, without a

@@ -45,9 +45,9 @@ const (
 
 // words are the scheduler's words that this version understands. Others are printed and never guessed.
 var words = map[string]phase{
-	"PENDING": waiting, "REQUEUED": waiting, "REQUEUE_FED": waiting, "REQUEUE_HOLD": waiting, "RESV_DEL_HOLD": waiting, "SPECIAL_EXIT": waiting,
+	"PENDING": waiting, "EXPEDITING": waiting, "REQUEUED": waiting, "REQUEUE_FED": waiting, "REQUEUE_HOLD": waiting, "RESV_DEL_HOLD": waiting, "SPECIAL_EXIT": waiting,
 	"CONFIGURING": running, "RUNNING": running, "SUSPENDED": running, "COMPLETING": running,
-	"RESIZING": running, "SIGNALING": running, "STAGE_OUT": running, "STOPPED": running,
+	"POWER_UP_NODE": running, "RESIZING": running, "SIGNALING": running, "STAGE_OUT": running, "STOPPED": running,
 	"COMPLETED": ended, "FAILED": ended, "TIMEOUT": ended, "OUT_OF_MEMORY": ended, "NODE_FAIL": ended, "BOOT_FAIL": ended,
 	"PREEMPTED": ended, "CANCELLED": ended, "DEADLINE": ended, "LAUNCH_FAILED": ended, "RECONFIG_FAIL": ended, "REVOKED": ended,
 }

@@ -12,26 +12,45 @@ import (
 // configLimit bounds the wait for scontrol: plan asks it on a login node and must not hang with a dead controller.
 const configLimit = 5 * time.Second
 
-// MaxArraySize asks the controller for its MaxArraySize: an array's indices, and with them an array's tasks, end below
-// it. 0 means that the site has arrays switched off. The error says what is missing where scontrol is not installed,
+// MaxArraySize asks the controller for the largest number of tasks in an array that starts at 0: its MaxArraySize, below
+// which the indices end, or max_array_tasks of its SchedulerParameters where that is smaller. 0 means that the site has arrays switched off. The error says what is missing where scontrol is not installed,
 // does not answer within 5 seconds, or names no limit; the caller may then go on without one.
 func MaxArraySize(ctx context.Context) (int, error) {
 	out, err := command{limit: configLimit, name: "scontrol", args: []string{"show", "config"}}.run(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("ask for MaxArraySize: %w", err)
 	}
+	size, tasks := -1, -1
 	for line := range strings.Lines(string(out)) {
 		name, value, _ := strings.Cut(line, "=")
-		if strings.TrimSpace(name) != "MaxArraySize" {
-			continue
+		value = strings.TrimSpace(value)
+		switch strings.TrimSpace(name) {
+		case "MaxArraySize":
+			if size, err = strconv.Atoi(value); err != nil || size < 0 {
+				return 0, fmt.Errorf("ask for MaxArraySize: scontrol show config: %q is no array size", value)
+			}
+		case "SchedulerParameters":
+			tasks = MaxArrayTasks(value)
 		}
-		n, err := strconv.Atoi(strings.TrimSpace(value))
-		if err != nil || n < 0 {
-			return 0, fmt.Errorf("ask for MaxArraySize: scontrol show config: %q is no array size", strings.TrimSpace(value))
-		}
-		return n, nil
 	}
-	return 0, fmt.Errorf("ask for MaxArraySize: scontrol show config names no MaxArraySize")
+	switch {
+	case size < 0:
+		return 0, fmt.Errorf("ask for MaxArraySize: scontrol show config names no MaxArraySize")
+	case tasks > 0 && tasks < size:
+		return tasks, nil
+	}
+	return size, nil
+}
+
+// MaxArrayTasks finds max_array_tasks in the words of SchedulerParameters; 0 if it is not there.
+func MaxArrayTasks(parameters string) int {
+	for word := range strings.SplitSeq(parameters, ",") {
+		if text, ok := strings.CutPrefix(word, "max_array_tasks="); ok {
+			n, _ := strconv.Atoi(text) // Slurm ignores what is no number
+			return n
+		}
+	}
+	return 0
 }
 
 // Hostnames writes out a node list that stands in Slurm's compact form, such as n[1-2,7], by Slurm's own scontrol.

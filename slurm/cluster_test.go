@@ -29,6 +29,8 @@ func TestMaxArraySize(t *testing.T) {
 		wantErr        string // empty: none
 	}{
 		{"given", "echo 'MaxArraySize            = 4001'; echo 'MaxArraySizeX = 2'", 4001, ""},
+		{"fewer tasks than indices", "echo 'MaxArraySize = 4001'; echo 'SchedulerParameters = defer,max_array_tasks=300'", 300, ""},
+		{"more tasks than indices", "echo 'SchedulerParameters = max_array_tasks=5000'; echo 'MaxArraySize = 4001'", 4001, ""},
 		{"arrays switched off", "echo 'MaxArraySize = 0'", 0, ""},
 		{"not named", "echo 'MaxJobCount = 7'", 0, "names no MaxArraySize"},
 		{"no number", "echo 'MaxArraySize = (null)'", 0, `"(null)" is no array size`},

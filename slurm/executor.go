@@ -2,7 +2,10 @@
 // contract is the run folder and the environment.
 package slurm
 
-import "context"
+import (
+	"context"
+	"strings"
+)
 
 // Executor takes the script of an array and runs it, one process per array index, each with SLURM_ARRAY_TASK_ID
 // set: on Slurm, or on this machine (slurm/local). Both obey the script's own --array, --output and --open-mode
@@ -38,13 +41,15 @@ const (
 	TimedOut  State = "TIMEOUT"
 )
 
-// Ended reports whether a task in state s will not run again by itself.
+// Ended reports whether a task in state s will not run again by itself. A word that is not known here may be a state
+// that is left again, as SPECIAL_EXIT and LAUNCH_FAILED are when the task is released, and an end is kept for good.
 func (s State) Ended() bool {
-	switch s {
-	case Pending, Running, "CONFIGURING", "COMPLETING", "SUSPENDED", "REQUEUED", "REQUEUE_HOLD", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED":
+	word, _, _ := strings.Cut(string(s), " ") // accounting says who cancelled: "CANCELLED by 1000"
+	switch State(word) {
+	case Pending, Running:
 		return false
-	case Completed, Failed, Cancelled, TimedOut:
+	case Completed, Failed, Cancelled, TimedOut, "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "DEADLINE", "BOOT_FAIL", "REVOKED":
 		return true
 	}
-	return true // words of other Slurms: NODE_FAIL, OUT_OF_MEMORY, PREEMPTED, DEADLINE, BOOT_FAIL, ...
+	return false
 }

@@ -15,6 +15,7 @@ import (
 // Allocation is what the scheduler has given the task; cmd maps it from the environment. Zero values are unknown.
 type Allocation struct {
 	Job       string // id of the job, <array>_<task> for a task of an array
+	Name      string // of the job
 	Restart   int    // how often the scheduler has started this job again
 	Partition string
 	Nodes     string   // in the scheduler's own compact form

@@ -108,7 +108,7 @@ func open(cfg Config) (*worker, error) {
 	host, _ := os.Hostname() // an empty name is honest
 	w.log = slog.New(slog.NewJSONHandler(w.events, nil))
 	w.log.Info("start", "job", cfg.Alloc.Job, "node", host, "pid", os.Getpid(), "array", cfg.Array, "task", cfg.Index,
-		"attempt", cfg.Attempt, "restart", cfg.Alloc.Restart)
+		"attempt", cfg.Attempt, "restart", cfg.Alloc.Restart, "name", cfg.Alloc.Name)
 	w.record = w.gather()
 	return w, nil
 }

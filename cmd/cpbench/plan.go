@@ -117,7 +117,7 @@ func planSpec(ctx context.Context, s *streams, o *planOptions, path string) erro
 	}
 	describe(s.voice, src)
 	s.sayf("run %s", shortPath(run.Dir))
-	warnOverrides(s.voice)
+	warnEnvironment(s.voice)
 	if len(run.Plan.Arrays) > 1 {
 		return severalArrays(run, src.sum)
 	}
@@ -183,7 +183,7 @@ func planAgain(ctx context.Context, s *streams, o *planOptions) error {
 	if err := usable(run); err != nil {
 		return err
 	}
-	warnOverrides(s.voice)
+	warnEnvironment(s.voice)
 	if o.onlyMissing || o.onlyFailed != "" {
 		return planRest(ctx, s, o, run, array)
 	}
@@ -251,6 +251,15 @@ func warnOverrides(v voice) {
 	for _, kv := range slurm.Overrides(os.Environ()) {
 		name, _, _ := strings.Cut(kv, "=")
 		v.warnf("%s is set and beats the script's own directive: %s", name, kv)
+	}
+}
+
+// warnEnvironment names what of this process's environment a sbatch behind the pipe takes over.
+func warnEnvironment(v voice) {
+	warnOverrides(v)
+	if job := os.Getenv("SLURM_JOB_ID"); job != "" { // an inherited SLURM_GPUS_PER_NODE lets the tasks' own srun fail
+		v.warnf("this is inside job %s, and a sbatch behind the pipe hands its variables, such as SLURM_GPUS_PER_NODE, on to the tasks", job)
+		v.hintf("cpbench submit leaves them out")
 	}
 }
 

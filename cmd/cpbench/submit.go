@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"time"
 
@@ -98,7 +97,7 @@ func submitSpec(ctx context.Context, s *streams, o *submitOptions, path string) 
 	describe(s.voice, src)
 	o.foresee(ctx, s.voice, src)
 	if o.dry {
-		return dryRunSpec(s, o, src)
+		return dryRunSpec(ctx, s, o, src)
 	}
 	if err := o.confirm(s, src.plan, everything(src.plan)); err != nil { // before anything is written
 		return err
@@ -142,31 +141,14 @@ func everything(p *plan.Plan) []submit.Want {
 	return wants
 }
 
-func dryRunSpec(s *streams, o *submitOptions, src *source) error {
+func dryRunSpec(ctx context.Context, s *streams, o *submitOptions, src *source) error {
 	abs, err := filepath.Abs(o.runs)
 	if err != nil {
 		return err
 	}
 	run := &folder.Run{Dir: filepath.Join(abs, folder.RunName(src.plan.Name, time.Now())), Plan: src.plan}
-	wants := everything(src.plan)
-	if o.limit > 0 {
-		wants, _ = submit.Room(wants, o.limit)
-	}
 	s.sayf("nothing is written; the stamp in the paths will be that of the submission")
-	return printCalls(s, func() ([]string, error) { return submit.DryRun(run, wants, submit.Options{}) })
-}
-
-func printCalls(s *streams, calls func() ([]string, error)) error {
-	lines, err := calls()
-	if err != nil {
-		return err
-	}
-	for _, line := range lines {
-		if _, err := fmt.Fprintln(s.out, line); err != nil {
-			return err
-		}
-	}
-	return nil
+	return o.printCalls(ctx, s, run, everything(src.plan), func(now []submit.Want) ([]string, error) { return submit.DryRun(run, now, submit.Options{}) })
 }
 
 // submitRun goes on with a run: what is in no queue and has no good end.
@@ -186,7 +168,9 @@ func submitRun(ctx context.Context, s *streams, o *submitOptions) error {
 			return err
 		}
 		pick.tell(s.voice)
-		return printCalls(s, func() ([]string, error) { return session.DryRun(pick.wants, submit.Options{Exclude: pick.exclude}) })
+		return o.printCalls(ctx, s, run, pick.wants, func(now []submit.Want) ([]string, error) {
+			return session.DryRun(now, submit.Options{Exclude: pick.exclude})
+		})
 	}
 	if err := usable(run); err != nil {
 		return err

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os/signal"
 	"strconv"
 	"strings"
@@ -25,33 +26,27 @@ func (o *submitOptions) hand(ctx context.Context, s *streams, session *submit.Se
 	word := shellWord(shortPath(run.Dir))
 	again := "cpbench submit --run " + word
 	all := submit.Count(wants)
-	if o.limit > 0 {
-		wants, _ = submit.Room(wants, o.limit)
+	keep := o.keep(run)
+	queued := 0
+	wants, rest, err := o.portion(run, wants, func() (n int, err error) {
+		queued, err = submit.Queued(ctx, &slurm.Slurm{})
+		return queued, err
+	})
+	if err != nil {
+		return err
 	}
-	keep := o.keepQueued
-	if keep == 0 {
-		keep = int(run.Plan.Spec.Site.MaxQueued)
-	}
-	var rest []submit.Want // for which there is no room
 	opt := submit.Options{Exclude: exclude}
-	if keep > 0 && len(wants) > 0 {
-		queued, err := session.Queued(ctx)
-		if err != nil {
-			return err
+	if len(wants) == 0 && len(rest) > 0 {
+		s.warnf("your queue holds %s, so that there is no room for a task and the job that collects among %d", countText(queued, "task"), keep)
+		if o.goOn == "" {
+			s.hintf("later: %s --keep-queued %d", again, keep)
+			return nil
 		}
-		wants, rest = submit.Room(wants, keep-queued-1) // one is the job that collects
-		if len(wants) == 0 {
-			s.warnf("your queue holds %s, so that there is no room for a task and the job that collects among %d", countText(queued, "task"), keep)
-			if o.goOn == "" {
-				s.hintf("later: %s --keep-queued %d", again, keep)
-				return nil
-			}
-			opt.Later = lookAgain
-		}
+		opt.Later = lookAgain
 	}
 	opt.GoOn = o.successor(run, rest, keep)
 	n := submit.Count(wants)
-	err := session.Submit(ctx, wants, opt)
+	err = session.Submit(ctx, wants, opt)
 	var refused *submit.Refusal
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -66,6 +61,59 @@ func (o *submitOptions) hand(ctx context.Context, s *streams, session *submit.Se
 		s.sayf("%s of %d; the job that collects goes on with the others, or by hand: %s", countText(n, "task"), all, again)
 	case n > 0 && all > n:
 		s.sayf("%s of %d; the others: %s", countText(n, "task"), all, again)
+	}
+	return nil
+}
+
+// keep is how many tasks and jobs may be in the queue at once; 0: any number.
+func (o *submitOptions) keep(run *folder.Run) int {
+	if o.keepQueued > 0 {
+		return o.keepQueued
+	}
+	return int(run.Plan.Spec.Site.MaxQueued)
+}
+
+// portion splits the wants, as far as the flags want them, into what is submitted now and what has no room beside what
+// is queued.
+func (o *submitOptions) portion(run *folder.Run, wants []submit.Want, queued func() (int, error)) (now, rest []submit.Want, err error) {
+	if o.limit > 0 {
+		wants, _ = submit.Room(wants, o.limit)
+	}
+	keep := o.keep(run)
+	if keep == 0 || len(wants) == 0 {
+		return wants, nil, nil
+	}
+	n, err := queued()
+	if err != nil {
+		return nil, nil, err
+	}
+	now, rest = submit.Room(wants, keep-n-1) // one is the job that collects
+	return now, rest, nil
+}
+
+// printCalls prints what would be called for the wants.
+func (o *submitOptions) printCalls(ctx context.Context, s *streams, run *folder.Run, wants []submit.Want, calls func([]submit.Want) ([]string, error)) error {
+	now, rest, err := o.portion(run, wants, func() (int, error) {
+		n, err := submit.Queued(ctx, &slurm.Slurm{})
+		if err != nil {
+			s.warnf("%v: taken for an empty one", err)
+		}
+		return n, nil
+	})
+	if err != nil {
+		return err
+	}
+	if len(rest) > 0 {
+		s.sayf("%s of %d; the job that collects goes on with the others", countText(submit.Count(now), "task"), submit.Count(wants))
+	}
+	lines, err := calls(now)
+	if err != nil {
+		return err
+	}
+	for _, line := range lines {
+		if _, err := fmt.Fprintln(s.out, line); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -20,16 +20,43 @@ import (
 	"cpbench/slurm/submit"
 )
 
+// part is what is wanted of the arrays of one shape.
+type part struct {
+	shape       plan.Shape
+	arrays      []int
+	tasks       int
+	nodes, gpus int64 // seconds, in the worst case
+}
+
+// byShape adds up the wants of each shape, in the order of their first arrays.
+func byShape(p *plan.Plan, wants []submit.Want) []*part {
+	var parts []*part
+	for _, w := range wants {
+		a := p.Arrays[w.Array]
+		i := slices.IndexFunc(parts, func(part *part) bool { return part.shape == a.Shape })
+		if i < 0 {
+			i, parts = len(parts), append(parts, &part{shape: a.Shape})
+		}
+		seconds := int64(len(w.Tasks)) * a.Seconds * int64(a.Shape.Nodes)
+		of := parts[i]
+		of.arrays, of.tasks = append(of.arrays, w.Array), of.tasks+len(w.Tasks)
+		of.nodes, of.gpus = of.nodes+seconds, of.gpus+seconds*int64(a.Shape.GPUsPerNode)
+	}
+	return parts
+}
+
 // confirm tells what the wants may cost at most, by shape, and asks on a terminal if that is much. Without a terminal
 // nobody can answer: it goes on with a warning.
 func (o *submitOptions) confirm(s *streams, p *plan.Plan, wants []submit.Want) error {
 	var nodes, gpus int64
-	for _, w := range wants {
-		a := p.Arrays[w.Array]
-		seconds := int64(len(w.Tasks)) * a.Seconds * int64(a.Shape.Nodes)
-		nodes, gpus = nodes+seconds, gpus+seconds*int64(a.Shape.GPUsPerNode)
-		if len(wants) > 1 && len(wants) <= 8 {
-			s.sayf("array %d: %s of %s, at most %s", w.Array, countText(len(w.Tasks), "task"), slurm.ShapeText(a.Shape), slurm.CostText(seconds, seconds*int64(a.Shape.GPUsPerNode)))
+	for _, part := range byShape(p, wants) {
+		nodes, gpus = nodes+part.nodes, gpus+part.gpus
+		if len(wants) > 1 {
+			label := "array"
+			if len(part.arrays) > 1 {
+				label = "arrays"
+			}
+			s.sayf("%s %s: %s of %s, at most %s", label, slurm.IndexList(part.arrays), countText(part.tasks, "task"), slurm.ShapeText(part.shape), slurm.CostText(part.nodes, part.gpus))
 		}
 	}
 	s.sayf("to submit: %s, at most %s", countText(submit.Count(wants), "task"), slurm.CostText(nodes, gpus))

@@ -123,7 +123,7 @@ func allocation(getenv func(string) string, limit time.Duration) worker.Allocati
 	if getenv("SLURM_JOB_ID") == "" {
 		return a // not under Slurm
 	}
-	a.Job = getenv("SLURM_JOB_ID")
+	a.Job, a.Name = getenv("SLURM_JOB_ID"), getenv("SLURM_JOB_NAME")
 	if array := getenv("SLURM_ARRAY_JOB_ID"); array != "" {
 		a.Job = array + "_" + getenv("SLURM_ARRAY_TASK_ID") // of a task, always this form: the last one has the array's own id
 	}

@@ -33,12 +33,17 @@ var meanings = map[string]meaning{
 	"PartitionDown":            {"the partition is down", false, "use another slurm.partition, or wait until it is up again"},
 	"PartitionInactive":        {"the partition is inactive", false, "use another slurm.partition, or wait until it is active again"},
 	"ReqNodeNotAvail":          {"a node that it needs is down, drained, reserved or in use", false, "sinfo -R says why nodes are down; leave the node out of slurm.constraint, slurm.exclude or slurm.reservation if it does not come back"},
+	"Constraints":              {"no node that satisfies its constraints is up", false, "sinfo -R says why nodes are down"},
+	"BurstBufferResources":     {"the burst buffer is in use", false, ""},
+	"BurstBufferStageIn":       {"its files are copied into the burst buffer", false, ""},
+	"BurstBufferOperation":     {"the burst buffer has failed", true, "look into slurm.extra, or ask the site's support"},
+	"FedJobLock":               {"the clusters of the federation agree on who starts it", false, ""},
 	"SchedDefer":               {"the site starts no job at once", false, ""},
 	"None":                     {"the scheduler has not looked at it yet", false, ""},
 	"":                         {"the scheduler has not looked at it yet", false, ""},
 	"JobHeldUser":              {"it is held", true, "scontrol release JOB lets it go"},
 	"JobHeldAdmin":             {"the site's administrator, or too many requeues, holds it", true, "ask the site's support to release it"},
-	"MaxRequeue":               {"it was requeued too often", true, "ask the site's support to release it, or cancel it and submit what is missing again"},
+	"JobHoldMaxRequeue":        {"it was requeued too often, and is held", true, "look at its log, then scontrol release JOB, or cancel it and submit what is missing again"},
 	"DependencyNeverSatisfied": {"the job that it waits for has failed", true, "scancel JOB, and submit it again without that dependency"},
 	"PartitionTimeLimit":       {"it asks for more time than the partition allows", true, "lower resources.time, or use another slurm.partition"},
 	"PartitionNodeLimit":       {"it asks for more nodes than the partition has or allows", true, "lower resources.nodes, or use another slurm.partition"},
@@ -55,6 +60,7 @@ var meanings = map[string]meaning{
 	"QOSJobLimit":              {"the QOS has as many jobs as it may have", false, share},
 	"QOSResourceLimit":         {"the QOS has as many resources as it may have", false, share},
 	"QOSTimeLimit":             {"the QOS has used its time", false, askAdmin},
+	"AccountingPolicy":         {"a limit of the account or the QOS holds it back", false, share},
 	"QOSUsageThreshold":        {"the account has used too much for this QOS", false, askAdmin},
 	"ReservationDeleted":       {"its reservation is gone", true, "change slurm.reservation and plan the sweep again"},
 }
@@ -97,6 +103,8 @@ func family(reason string) meaning {
 	switch {
 	case has("held"): // "job requeued in held state", "launch failed requeued held"
 		return meaning{reason, true, "look at its log, then scontrol release JOB, or cancel it and submit what is missing again"}
+	case strings.Contains(lower, "not permitted to use this partition"):
+		return meaning{"its " + owner + " may not use the partition", true, seeLimits}
 	case strings.HasPrefix(lower, "nodes required for job are down"):
 		return meaning{"the nodes that it needs are down, drained or kept for jobs of higher priority", false, "sinfo -R says why nodes are down"}
 	case !has("qos", "assoc", "max", "grp"):

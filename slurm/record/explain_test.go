@@ -1,8 +1,11 @@
 package record
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"cpbench/slurm"
 )
 
 func TestExplain(t *testing.T) {
@@ -35,6 +38,9 @@ func TestExplain(t *testing.T) {
 		{"AssocGrpCPUMinutesLimit", "the account has used up its time, or has too little left for this job (AssocGrpCPUMinutesLimit)", false, "support"},
 		{"QOSMinGRES", "it asks for less than the QOS demands of a job (QOSMinGRES)", true, "more"},
 		{"MaxGRESPerAccount", "the limit of the account is reached (MaxGRESPerAccount)", false, "slurm.parallel"},
+		{"JobHoldMaxRequeue", "it was requeued too often, and is held", true, "scontrol release JOB"},
+		{"Job's account not permitted to use this partition (gpu allows a not b)", "its account may not use the partition", true, "sacctmgr"},
+		{"Job's_QOS_not_permitted_to_use_this_partition_(gpu_denies_a_including_b)", "its QOS may not use the partition", true, "sacctmgr"},
 		{"job requeued in held state", "job requeued in held state", true, "scontrol release JOB"},
 		{"SomethingNew", "SomethingNew", false, ""},
 		{"", "the scheduler has not looked at it yet", false, ""},
@@ -46,11 +52,26 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// TestStates: a state that Slurm may leave again is no end, or it would be kept as one; neither is one that a later Slurm
+// may have.
+func TestStates(t *testing.T) {
+	t.Parallel()
+	for _, line := range append(fixture(t, "25.11/states"), "CANCELLED by 1000=yes", "SOMETHING_NEW=no") {
+		state, ended, _ := strings.Cut(line, "=")
+		if got := slurm.State(state).Ended(); got != (ended == "yes") {
+			t.Errorf("%s: ended %v", state, got)
+		}
+		if task := (Task{State: slurm.State(state)}); task.Waits() && task.Ended() {
+			t.Errorf("%s waits and has ended", state)
+		}
+	}
+}
+
 // TestExplainKnowsAll goes through every reason that Slurm has, and holds those about one job's size against the rest:
 // more of it does not come by waiting.
 func TestExplainKnowsAll(t *testing.T) {
 	t.Parallel()
-	for _, reason := range fixture(t, "22.05/reasons") {
+	for _, reason := range slices.Concat(fixture(t, "22.05/reasons"), fixture(t, "25.11/reasons")) {
 		text, wontStart, advice := Explain(reason)
 		if text == reason || text == "" {
 			t.Errorf("%s is not explained", reason)

@@ -43,7 +43,7 @@ func (t Task) Waits() bool {
 }
 
 // waits are the states of a task that has yet to start.
-var waits = []slurm.State{slurm.Pending, "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"}
+var waits = []slurm.State{slurm.Pending, "EXPEDITING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"}
 
 // Query says which jobs are asked for. Where both Names and IDs are given a job has to match one of each.
 type Query struct {

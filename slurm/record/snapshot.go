@@ -118,6 +118,22 @@ func (s *Snapshot) Known(key string) bool {
 	return slices.ContainsFunc(s.arrays, func(a *array) bool { return a.id == key || a.name == key })
 }
 
+// Lists reports whether the controller itself has told of some task of a job, by its name or its id. It then tells of
+// every one that waits.
+func (s *Snapshot) Lists(key string) bool {
+	return slices.ContainsFunc(s.arrays, func(a *array) bool {
+		if a.id != key && a.name != key {
+			return false
+		}
+		for _, t := range a.own {
+			if t.Live {
+				return true
+			}
+		}
+		return slices.ContainsFunc(a.shared, func(r row) bool { return r.Live })
+	})
+}
+
 // Tasks returns the tasks of the jobs with a name or an id that have a row of their own, the older submission first and
 // then by index. Records that several tasks share are not spread out: see Find.
 func (s *Snapshot) Tasks(key string) []Task {

@@ -146,7 +146,9 @@ var table = []row{
 func partitions(s *site.Site, r site.Request) []string {
 	var names []string
 	for _, p := range s.Partitions {
-		names = append(names, p.Name)
+		if !p.Hidden {
+			names = append(names, p.Name)
+		}
 	}
 	return there("partitions there are", names, r.Partition)
 }

@@ -62,11 +62,12 @@ func parseQOS(text string) []QOS {
 	return all
 }
 
-// Accounts are the accounts that the user may charge in a partition, sorted, each once.
+// Accounts are the accounts that the user may charge in a partition, or in one of several between commas, sorted, each
+// once.
 func (site *Site) Accounts(partition string) []string {
 	var all []string
 	for _, a := range site.Associations {
-		if a.Partition == "" || partition == "" || a.Partition == partition {
+		if a.Partition == "" || partition == "" || slices.Contains(strings.Split(partition, ","), a.Partition) {
 			all = append(all, a.Account)
 		}
 	}

@@ -21,8 +21,8 @@ func stubs(t *testing.T, bodies map[string]string) *slurm.Slurm {
 	}
 	all := map[string]string{
 		"sbatch":   "echo slurm-wlm 22.05.8",
-		"scontrol": `case $2 in config) cat "$T/config";; partition) cat "$T/partitions";; esac`,
-		"sinfo":    `cat "$T/nodes"`,
+		"scontrol": `case $2 in config) cat "$T/config";; partition) [ "$4" = --all ] && cat "$T/partitions";; esac`,
+		"sinfo":    `[ "$3" = --all ] && cat "$T/nodes"`,
 		"sacctmgr": `case $3 in assoc) cat "$T/associations";; qos) cat "$T/qos";; esac`,
 	}
 	for name, body := range bodies {

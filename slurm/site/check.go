@@ -32,14 +32,34 @@ func (site *Site) Check(r Request) []Finding {
 	case site.Partitions == nil: // not known
 	case p == nil && r.Partition == "":
 		c.add("slurm.partition", "name one of "+site.partitionNames(""), "the site has no default partition")
-	case p == nil:
-		c.add("slurm.partition", "choose from "+site.partitionNames(r.Partition), "there is no partition %q", r.Partition)
 	default:
-		c.partition(p)
-		c.time(p)
-		c.nodes(p)
+		c.partitions()
 	}
 	return c.found
+}
+
+// partitions compares the request with every partition that it names: sbatch takes several between commas, and the job
+// starts in the first that has room. Unless the site wants all of them to do (EnforcePartLimits=ALL), one is enough.
+func (c *checker) partitions() {
+	var found []Finding
+	enough := false
+	for name := range strings.SplitSeq(c.r.Partition, ",") {
+		p := c.site.Partition(name)
+		if p == nil {
+			c.add("slurm.partition", "choose from "+c.site.partitionNames(name), "there is no partition %q", name)
+			continue
+		}
+		one := &checker{site: c.site, r: c.r}
+		one.r.Partition = p.Name
+		one.partition(p)
+		one.time(p)
+		one.nodes(p)
+		found = append(found, one.found...)
+		enough = enough || len(one.found) == 0
+	}
+	if !enough || c.site.Config != nil && c.site.Config.EnforcePartLimits == "ALL" {
+		c.found = append(c.found, found...)
+	}
 }
 
 // checker collects the findings on one request.
@@ -63,6 +83,10 @@ func (c *checker) array() {
 	case c.r.LastIndex >= most:
 		c.add("site.max_array_size", fmt.Sprintf("write max_array_size: %d, or auto; the sweep then has several arrays", most),
 			"the array has indices up to %d, and they end at %d here (MaxArraySize=%d)", c.r.LastIndex, most-1, most)
+	}
+	if most := c.site.Config.MaxArrayTasks; most > 0 && c.r.Tasks > most {
+		c.add("site.max_array_size", fmt.Sprintf("write max_array_size: %d, or auto; the sweep then has several arrays", most),
+			"the array has %d tasks, and the site takes %d in one (max_array_tasks)", c.r.Tasks, most)
 	}
 }
 
@@ -89,8 +113,13 @@ func (c *checker) qos() {
 	if site.QOS == nil || !site.Config.Enforces("qos") && !site.Config.Enforces("limits") {
 		return
 	}
-	if names := site.QOSNames(r.Account); r.QOS != "" && site.Config.Enforces("qos") && !slices.Contains(names, r.QOS) {
-		c.add("slurm.qos", "choose from "+namesText(r.QOS, names), "QOS %q is not allowed for user %s", r.QOS, site.User)
+	names, before := site.QOSNames(r.Account), len(c.found)
+	for name := range strings.SplitSeq(r.QOS, ",") { // several since 24.11
+		if name != "" && site.Config.Enforces("qos") && !slices.Contains(names, name) {
+			c.add("slurm.qos", "choose from "+namesText(name, names), "QOS %q is not allowed for user %s", name, site.User)
+		}
+	}
+	if len(c.found) > before {
 		return
 	}
 	for _, q := range site.qos(r) {
@@ -137,7 +166,8 @@ func (c *checker) partition(p *Partition) {
 	if r := c.r; r.Account != "" && p.AllowAccounts != nil && !slices.Contains(p.AllowAccounts, r.Account) {
 		c.add("slurm.account", "it takes "+namesText(r.Account, p.AllowAccounts), "partition %s does not take account %q", p.Name, r.Account)
 	}
-	if r := c.r; r.QOS != "" && p.AllowQOS != nil && !slices.Contains(p.AllowQOS, r.QOS) {
+	allowed := func(qos string) bool { return slices.Contains(p.AllowQOS, qos) }
+	if r := c.r; r.QOS != "" && p.AllowQOS != nil && !slices.ContainsFunc(strings.Split(r.QOS, ","), allowed) {
 		c.add("slurm.qos", "it takes "+namesText(r.QOS, p.AllowQOS), "partition %s does not take QOS %q", p.Name, r.QOS)
 	}
 }
@@ -165,7 +195,7 @@ func (c *checker) time(p *Partition) {
 func (site *Site) longer(t time.Duration) string {
 	var names []string
 	for _, p := range site.Partitions {
-		if p.MaxTime == 0 || p.MaxTime >= t {
+		if !p.Hidden && (p.MaxTime == 0 || p.MaxTime >= t) {
 			names = append(names, p.Name)
 		}
 	}
@@ -175,7 +205,9 @@ func (site *Site) longer(t time.Duration) string {
 func (site *Site) partitionNames(like string) string {
 	var names []string
 	for _, p := range site.Partitions {
-		names = append(names, p.Name)
+		if !p.Hidden {
+			names = append(names, p.Name)
+		}
 	}
 	return namesText(like, names)
 }

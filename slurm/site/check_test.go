@@ -21,7 +21,18 @@ func TestCheck(t *testing.T) {
 		want   []string // for each finding, its key and a part of its text and advice
 	}{
 		{"all fits", func(*Request, *Site) {}, nil},
+		{"tasks of an array", func(_ *Request, s *Site) { s.Config.MaxArrayTasks = 500 }, []string{"site.max_array_size: the array has 1001 tasks, and the site takes 500 in one (max_array_tasks); write max_array_size: 500, or auto"}},
 		{"no partition", func(r *Request, _ *Site) { r.Partition = "gpu-premt" }, []string{`slurm.partition: there is no partition "gpu-premt"; choose from gpu-preempt, gpu, short`}},
+		{"a hidden partition", func(r *Request, s *Site) { s.Partitions[1].Hidden, r.Partition = true, s.Partitions[1].Name }, nil},
+		{"no hidden partition is offered", func(r *Request, s *Site) { s.Partitions[1].Hidden, r.Partition = true, "gpx" }, []string{"choose from gpu, short"}},
+		{"several partitions", func(r *Request, _ *Site) { r.Partition = "gpu-preempt,gpu" }, nil},
+		{"one of several that is not there", func(r *Request, _ *Site) { r.Partition = "gpu,gpuu" }, []string{`slurm.partition: there is no partition "gpuu"; choose from gpu`}},
+		{"one of several is too short, and another does", func(r *Request, s *Site) { r.Partition, s.Config.EnforcePartLimits = "short,gpu", "ANY" }, nil},
+		{"one of several is too short, and all have to do", func(r *Request, s *Site) { r.Partition, s.Config.EnforcePartLimits = "short,gpu", "ALL" }, []string{"resources.time: a task asks for 02:00:00, and partition short allows 00:01:00"}},
+		{"none of several does", func(r *Request, _ *Site) { r.Partition, r.Nodes = "gpu,gpu-preempt", 9 }, []string{"resources.nodes: a task asks for 9 nodes, and partition gpu has 2", "partition gpu-preempt has 2"}},
+		{"account of one of several", func(r *Request, s *Site) {
+			r.Partition, s.Associations = "gpu,gpu-preempt", []Association{{Account: "proj", Partition: "gpu"}}
+		}, nil},
 		{"no default", func(_ *Request, s *Site) { s.Partitions[0].Default = false }, []string{"slurm.partition: the site has no default partition; name one of"}},
 		{"down", func(_ *Request, s *Site) { s.Partitions[0].State = "DOWN" }, []string{"slurm.partition: partition gpu is DOWN"}},
 		{"time, refused", func(r *Request, _ *Site) { r.Time += time.Second }, []string{"resources.time: a task asks for 02:00:01, and partition gpu allows 02:00:00: sbatch refuses it; ask for at most 02:00:00"}},
@@ -67,6 +78,8 @@ func TestCheck(t *testing.T) {
 		{"accounts that nobody knows", func(r *Request, s *Site) { r.Account, s.Associations = "prj", nil }, nil},
 		{"association's limit", func(r *Request, _ *Site) { r.Account, r.Partition, r.Time = "edu", "short", time.Minute }, []string{"pack: 1001 tasks are more jobs than account edu lets a user queue at once (2); plan with --limit 2"}},
 		{"QOS", func(r *Request, _ *Site) { r.QOS = "bg" }, []string{`slurm.qos: QOS "bg" is not allowed for user nobody; choose from big`}},
+		{"one of several QOS", func(r *Request, _ *Site) { r.QOS = "big,bg" }, []string{`slurm.qos: QOS "bg" is not allowed for user nobody; choose from big`}},
+		{"several QOS", func(r *Request, _ *Site) { r.QOS = "big,small" }, nil},
 		{"QOS' limits", func(r *Request, _ *Site) { r.QOS, r.Time = "small", time.Hour }, []string{"pack: 1001 tasks are more jobs than QOS small", "resources.time: a task asks for 01:00:00, and QOS small allows 00:30:00"}},
 		{"QOS' GPUs", func(r *Request, _ *Site) { r.QOS = "big" }, []string{"resources.gpus_per_node: a task asks for 16 GPUs, and QOS big allows a job 8"}},
 		{"QOS of the partition", func(_ *Request, s *Site) { s.Partitions[0].QOS = "big" }, []string{"QOS big allows a job 8"}},

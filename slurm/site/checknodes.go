@@ -68,7 +68,7 @@ func (c *checker) gpus(p *Partition) {
 func (site *Site) gpuPartitions() string {
 	var names []string
 	for i := range site.Partitions {
-		if p := &site.Partitions[i]; p.best(func(n Nodes) int64 { return int64(n.gpus("")) }) > 0 {
+		if p := &site.Partitions[i]; p.best(func(n Nodes) int64 { return int64(n.gpus("")) }) > 0 && !p.Hidden {
 			names = append(names, p.Name)
 		}
 	}

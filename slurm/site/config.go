@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"cpbench/slurm"
 )
 
 // Config are the settings of a controller that matter to a sweep. A nil number was not named.
@@ -12,6 +14,7 @@ type Config struct {
 	Version           string        // of the controller
 	Cluster           string        // its name
 	MaxArraySize      *int          // indices of an array end below it; 0: arrays are off
+	MaxArrayTasks     int           // in one array; 0: only MaxArraySize bounds them
 	MaxJobCount       *int          // jobs of all users together; each task of an array is one
 	EnforcePartLimits string        // NO: a job over a partition's limit is accepted and waits for ever
 	JobRequeue        bool          // jobs are run again after a node failure unless they say otherwise
@@ -44,6 +47,7 @@ func parseConfig(text string) *Config {
 		InactiveLimit: seconds(values["InactiveLimit"]), KillWait: seconds(values["KillWait"]), MinJobAge: seconds(values["MinJobAge"]),
 		Accounting: strings.HasSuffix(values["AccountingStorageType"], "/slurmdbd"),
 		Enforce:    list(values["AccountingStorageEnforce"]), MaxScriptSize: defaultScriptSize,
+		MaxArrayTasks: slurm.MaxArrayTasks(values["SchedulerParameters"]),
 	}
 	for _, p := range list(values["SchedulerParameters"]) {
 		if size, ok := strings.CutPrefix(p, "max_script_size="); ok {

@@ -14,6 +14,7 @@ import (
 type Partition struct {
 	Name          string
 	Default       bool
+	Hidden        bool   // the site does not want it to be offered
 	State         string // UP, or why no job starts: DOWN, DRAIN, INACTIVE
 	MaxTime       time.Duration
 	DefaultTime   time.Duration
@@ -62,7 +63,7 @@ func parsePartitions(text string) []Partition {
 			continue
 		}
 		all = append(all, Partition{
-			Name: v["PartitionName"], Default: v["Default"] == "YES", State: v["State"],
+			Name: v["PartitionName"], Default: v["Default"] == "YES", Hidden: v["Hidden"] == "YES", State: v["State"],
 			MaxTime: timeLimit(v["MaxTime"]), DefaultTime: timeLimit(v["DefaultTime"]),
 			MinNodes: count(v["MinNodes"]), MaxNodes: count(v["MaxNodes"]), TotalNodes: count(v["TotalNodes"]),
 			MaxMemPerNode: int64(count(v["MaxMemPerNode"])), MaxCPUs: count(v["MaxCPUsPerNode"]),

@@ -57,13 +57,14 @@ func Ask(ctx context.Context, s *slurm.Slurm) *Site {
 }
 
 func (site *Site) askPartitions(ctx context.Context, s *slurm.Slurm) {
-	out, err := query(ctx, s, "scontrol", "show", "partition", "-o")
+	// A partition may be hidden and yet take jobs.
+	out, err := query(ctx, s, "scontrol", "show", "partition", "-o", "--all")
 	if err != nil {
 		site.unknown("partitions", err)
 		return
 	}
 	site.Partitions = parsePartitions(string(out))
-	out, err = query(ctx, s, "sinfo", "--noheader", "--exact", "--format="+nodeFields)
+	out, err = query(ctx, s, "sinfo", "--noheader", "--exact", "--all", "--format="+nodeFields)
 	if err != nil {
 		site.unknown("nodes", err)
 		return

@@ -30,7 +30,7 @@ var scripts embed.FS
 type Options struct {
 	Nodes        int           // 2
 	CPUs         int           // of each node, 8; they exist for Slurm only
-	GPUs         int           // of each node, 8 of type h100; files that stand for devices
+	GPUs         int           // of each node, 8 of type h100; files that stand for devices; below 0: none
 	MaxArraySize int           // 1001: indices 0 to 1000
 	Accounting   bool          // slurmdbd over a MariaDB, for sacct; makes the start take seconds
 	KillWait     time.Duration // from TERM to KILL, 5 s
@@ -145,12 +145,16 @@ func (o Options) knobs() []string {
 		}
 		return strconv.Itoa(n)
 	}
+	gpus := number(o.GPUs, 8)
+	if o.GPUs < 0 {
+		gpus = "0"
+	}
 	accounting := "0"
 	if o.Accounting {
 		accounting = "1"
 	}
 	knobs := []string{
-		"NODES=" + number(o.Nodes, 2), "CPUS=" + number(o.CPUs, 8), "GPUS=" + number(o.GPUs, 8),
+		"NODES=" + number(o.Nodes, 2), "CPUS=" + number(o.CPUs, 8), "GPUS=" + gpus,
 		"MAXARRAY=" + number(o.MaxArraySize, 1001), "ACCT=" + accounting,
 		"KILLWAIT=" + number(int(o.KillWait/time.Second), 5), "MINJOBAGE=" + number(int(o.MinJobAge/time.Second), 300),
 		"SLURMDTIMEOUT=" + number(int(o.NodeTimeout/time.Second), 10), "MSGTIMEOUT=" + number(int(o.NodeTimeout/time.Second), 20),

@@ -191,7 +191,10 @@ func TestStartAndStop(t *testing.T) {
 
 func TestAccounting(t *testing.T) {
 	t.Parallel()
-	cluster := slurmtest.Start(t, slurmtest.Options{Nodes: 1, Accounting: true})
+	cluster := slurmtest.Start(t, slurmtest.Options{Nodes: 1, GPUs: -1, Accounting: true})
+	if diff := cmp.Diff(answer{Stdout: "(null)\n"}, ask(t, cluster.Command("sinfo", "-h", "-p", "gpu", "-o", "%G"), "")); diff != "" {
+		t.Errorf("GPUs (-want +got):\n%s", diff)
+	}
 	if diff := cmp.Diff(answer{}, ask(t, cluster.Command("sacct", "-n", "-X"), "")); diff != "" {
 		t.Errorf("sacct (-want +got):\n%s", diff)
 	}

@@ -32,9 +32,9 @@ func (s *Session) Cancel(ctx context.Context, keep bool) (Ended, error) {
 			continue
 		}
 		var ids []string
-		for _, t := range s.snap.Tasks(n.name) {
+		for _, t := range s.snap.Tasks(n.key) {
 			switch {
-			case !alive(t, s.snap):
+			case !alive(t):
 				continue
 			case n.array == ledger.Collect:
 				ended.Collectors++
@@ -86,21 +86,33 @@ func (s *Session) Stopped() bool {
 	return !cancelled.Changed.IsZero() && !cancelled.Changed.Before(newest.Asked)
 }
 
-// Left counts the tasks and the jobs that collect which the run has in the queue, with at most one call each of squeue
-// and sacct.
+// Left counts the tasks and the jobs that collect which the run has in the queue, with one call each of squeue and
+// sacct. It asks again if there is nothing left and the ledger has grown meanwhile: a job that collects has then handed
+// over to the next ones and ended, between the look at the ledger and that at the queue.
 func Left(ctx context.Context, s *slurm.Slurm, run *folder.Run) (int, error) {
-	jobs, err := ledger.Read(run.JobsFile())
-	if err != nil {
-		return 0, err
+	for asked := -1; ; {
+		jobs, err := ledger.Read(run.JobsFile())
+		if err != nil || len(jobs) == asked {
+			return 0, err
+		}
+		n, err := left(ctx, s, run, jobs)
+		if err != nil || n > 0 {
+			return n, err
+		}
+		asked = len(jobs)
 	}
+}
+
+// left counts those of the jobs that are in the queue.
+func left(ctx context.Context, s *slurm.Slurm, run *folder.Run, jobs []ledger.Job) (int, error) {
 	snap, err := Ask(ctx, s, run, jobs)
 	if err != nil {
 		return 0, err
 	}
 	n := 0
 	for _, j := range names(run, jobs) {
-		for _, t := range snap.Tasks(j.name) {
-			if alive(t, snap) {
+		for _, t := range snap.Tasks(j.key) {
+			if alive(t) {
 				n++
 			}
 		}
@@ -114,7 +126,7 @@ func (s *Session) NodeFailures(visit func(array, task, attempt int, node string)
 		return
 	}
 	for _, n := range names(s.Run, s.Jobs()) {
-		for _, t := range s.snap.Tasks(n.name) {
+		for _, t := range s.snap.Tasks(n.key) {
 			failed := t.State == "NODE_FAIL" || t.State == "BOOT_FAIL"
 			if failed && n.array != ledger.Collect && t.Node != "" && !strings.ContainsAny(t.Node, "[,") {
 				visit(n.array, t.Index, n.attempt, t.Node)

@@ -2,6 +2,7 @@ package submit
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -24,6 +25,28 @@ func TestLater(t *testing.T) {
 		}
 		return err
 	}))
+}
+
+// TestLeftHandedOver: between the look at the ledger and that at the queue, a job that collects submits the next tasks and
+// ends. Nothing that was in the ledger is in the queue then, and the run has not ended.
+func TestLeftHandedOver(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, `case "$*" in worker*"--attempt 2 "*) exec sleep 60 ;; esac`)
+	s.must(s.submit(s.all()[:1], Options{}))
+	s.ended()
+	before, err := os.ReadFile(s.run.JobsFile())
+	s.must(err)
+	s.must(s.submit(s.all()[:1], Options{}))
+	after := filepath.Join(s.TempDir(), "jobs.jsonl")
+	s.must(os.Rename(s.run.JobsFile(), after))
+	s.must(os.WriteFile(s.run.JobsFile(), before, 0o600))
+	s.stub("squeue", `if [ -e "$AFTER" ]; then mv "$AFTER" "$LEDGER"; exit 0; fi; exec "$REAL/squeue" "$@"`)
+	s.slurm.Env = append(s.slurm.Env, "AFTER="+after, "LEDGER="+s.run.JobsFile())
+	left, err := Left(t.Context(), s.slurm, s.run)
+	if s.must(err); left != 5 {
+		t.Errorf("%d left, want four tasks and the job that collects", left)
+	}
+	s.must(s.with(func(session *Session) error { _, err := session.Cancel(t.Context(), false); return err }))
 }
 
 func TestCancel(t *testing.T) {

@@ -3,6 +3,7 @@ package submit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -176,6 +177,30 @@ func TestIDUsedAgain(t *testing.T) {
 	if last := jobs[len(jobs)-1].Argv; !strings.Contains(strings.Join(last, " "), "afterany:70:72:73") {
 		t.Errorf("%q", last)
 	}
+}
+
+// The job that collects may be what gets the id of an array that was lost: it would wait for nobody.
+func TestIDUsedByCollect(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "")
+	s.stub("sbatch", `echo >>"$MARKS/n"; case $(wc -l <"$MARKS/n") in 1) echo 70 ;; 2 | 3) echo 71 ;; 4) echo 72 ;; *) echo 73 ;; esac`)
+	s.must(s.submit(s.all()[:2], Options{}))
+	jobs, err := ledger.Read(s.run.JobsFile())
+	s.must(err)
+	var got []string
+	for _, j := range jobs {
+		got = append(got, fmt.Sprintf("%d.a%d %s %s", j.Array, j.Attempt, j.Event, j.ID))
+	}
+	if diff := cmp.Diff([]string{"0.a1 submitted 70", "1.a1 submitted 72", "-1.a1 submitted 71", "-1.a2 submitted 73"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if last := jobs[len(jobs)-1].Argv; !strings.Contains(strings.Join(last, " "), "afterany:72 ") {
+		t.Errorf("%q", last)
+	}
+	// One that always loses what it took is not asked for ever.
+	s = newSite(t, "")
+	s.stub("sbatch", "echo 70")
+	s.must(s.submit(s.all()[:1], Options{}))
 }
 
 // Stopped between two calls: no further one is made, and the caller hears of it.

@@ -19,21 +19,27 @@ func arrayOf(job ledger.Job) *int {
 // named is one job that a run may have.
 type named struct {
 	name           string
+	key            string // by which the answer is searched for it: its name, or its id where the name is not ours alone
 	array, attempt int
 }
 
-// names lists the jobs that a run may have: those of its scripts, also where a person gave them to sbatch, and those
-// of its ledger.
+// names lists the jobs that a run may have: those of its scripts, also where a person gave them to sbatch, maybe under
+// another name, and those of its ledger.
 func names(run *folder.Run, jobs []ledger.Job) []named {
 	var all []named
+	starts := run.FirstStarts()
 	for i := range run.Plan.Arrays {
 		for n := 1; n <= run.Attempts(i); n++ {
-			all = append(all, named{slurm.Job{Run: run, Array: i, Attempt: n}.Name(), i, n})
+			name := slurm.Job{Run: run, Array: i, Attempt: n}.Name()
+			all = append(all, named{name, name, i, n})
+			if start := starts[[2]int{i, n}]; start.Job != "" && start.Name != "" && start.Name != name {
+				all = append(all, named{start.Name, start.ArrayID(), i, n})
+			}
 		}
 	}
 	for _, j := range jobs {
 		if j.Array == ledger.Collect {
-			all = append(all, named{j.Name, j.Array, j.Attempt})
+			all = append(all, named{j.Name, j.Name, j.Array, j.Attempt})
 		}
 	}
 	return all

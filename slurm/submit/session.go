@@ -30,6 +30,7 @@ type Session struct {
 	ledger *ledger.Ledger   // nil of a Peek
 	peeked []ledger.Job     // of a Peek
 	snap   *record.Snapshot // nil before Look
+	jobs   []named          // that the run may have, once somebody has asked
 	logs   map[[3]int]bool  // array, task and attempt of every log folder, once somebody has asked
 	say    func(format string, args ...any)
 	settle time.Duration
@@ -82,17 +83,21 @@ func (s *Session) Look(ctx context.Context) error {
 		}
 	}
 	snap, err := Ask(ctx, s.slurm, s.Run, s.Jobs())
-	s.snap = snap
+	s.snap, s.jobs = snap, nil
 	return err
 }
 
-// Ask asks Slurm for every job that the run may have, by name: an id alone could be another job's.
+// Ask asks Slurm for every job that the run may have, by name: an id alone could be another job's. It fails unless the
+// queue answers: accounting knows seconds later what has been submitted, and who takes that for gone submits it twice.
 func Ask(ctx context.Context, s *slurm.Slurm, run *folder.Run, jobs []ledger.Job) (*record.Snapshot, error) {
 	q := record.Query{Since: since(run, jobs)}
 	for _, n := range names(run, jobs) {
 		q.Names = append(q.Names, n.name)
 	}
 	snap, err := record.Ask(ctx, s, q)
+	if err == nil && len(q.Names) > 0 && !snap.Queue {
+		err = errors.New(strings.Join(snap.Notes, "; "))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("jobs of run %s: %w", run.Name(), err)
 	}
@@ -148,20 +153,30 @@ func (s *Session) Busy(array, task int) bool {
 	if s.snap == nil {
 		return false
 	}
-	for n := 1; n <= s.Run.Attempts(array); n++ {
-		t, ok := s.snap.Find(slurm.Job{Run: s.Run, Array: array, Attempt: n}.Name(), task)
-		if ok && alive(t, s.snap) {
+	for _, n := range s.named() {
+		if n.array != array {
+			continue
+		}
+		if t, ok := s.snap.Find(n.key, task); ok && alive(t) {
 			return true
 		}
 	}
 	return false
 }
 
-func alive(t record.Task, snap *record.Snapshot) bool { return !t.Ended() && (t.Live || !snap.Queue) }
+// named lists the jobs that the run may have, as they were when it was looked at.
+func (s *Session) named() []named {
+	if s.jobs == nil {
+		s.jobs = names(s.Run, s.Jobs())
+	}
+	return s.jobs
+}
+
+func alive(t record.Task) bool { return !t.Ended() && t.Live }
 
 // Queued counts the user's tasks and jobs in the queue, whatever they are, with one call of squeue.
-func (s *Session) Queued(ctx context.Context) (int, error) {
-	out, err := s.slurm.Query(ctx, "squeue", "--noheader", "--all", "--array", "--user="+fmt.Sprint(os.Getuid()), "--Format=JobID:|")
+func Queued(ctx context.Context, s *slurm.Slurm) (int, error) {
+	out, err := s.Query(ctx, "squeue", "--noheader", "--all", "--array", "--user="+fmt.Sprint(os.Getuid()), "--Format=JobID:|")
 	if err != nil {
 		return 0, fmt.Errorf("count the jobs in your queue: %w", err)
 	}

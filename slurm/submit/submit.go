@@ -20,6 +20,8 @@ type Options struct {
 	GoOn    []string // options of the `cpbench submit` by which the job that collects goes on with the run; nil: it only collects
 	// Later is when the job that collects looks again where nothing could be submitted now; 0: never.
 	Later time.Duration
+
+	lost int // how many jobs of this submission the controller has lost so far
 }
 
 // Refusal is an array, or the job that collects, that sbatch did not take. What was submitted before it stays.
@@ -55,7 +57,6 @@ func (s *Session) Submit(ctx context.Context, wants []Want, opt Options) error {
 	var in []string
 	ids := map[string]int{} // of this call: what they were given for
 	var failure error
-	lost := 0
 	for todo := indices(len(wants)); len(todo) > 0; todo = todo[1:] {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -72,8 +73,8 @@ func (s *Session) Submit(ctx context.Context, wants []Want, opt Options) error {
 		}
 		in = append(in, fmt.Sprintf("%s is job %s", job.Name(), id))
 		s.say("job %s: array %d, attempt %d, tasks %s", id, job.Array, job.Attempt, slurm.IndexList(wants[i].Tasks))
-		if before, again := ids[id]; again && lost < lostLimit {
-			lost++
+		if before, again := ids[id]; again && opt.lost < lostLimit {
+			opt.lost++
 			if err := s.forget(id, job.Name()); err != nil {
 				return err
 			}
@@ -87,7 +88,7 @@ func (s *Session) Submit(ctx context.Context, wants []Want, opt Options) error {
 	if failure != nil && len(in) == 0 {
 		return failure
 	}
-	return errors.Join(failure, s.collectAfter(ctx, ids, in, opt))
+	return errors.Join(failure, s.collectAfter(ctx, wants, ids, in, opt))
 }
 
 func indices(n int) []int {
@@ -227,7 +228,8 @@ func (s *Session) attemptOf(script string) int {
 }
 
 // collectAfter submits the job that collects: behind the arrays of this call and those that are in the queue already.
-func (s *Session) collectAfter(ctx context.Context, ids map[string]int, in []string, opt Options) error {
+// The ids of this call say for which of the wants they were given.
+func (s *Session) collectAfter(ctx context.Context, wants []Want, ids map[string]int, in []string, opt Options) error {
 	deps, waiting := s.live()
 	for id := range ids {
 		deps = append(deps, id)
@@ -259,6 +261,13 @@ func (s *Session) collectAfter(ctx context.Context, ids map[string]int, in []str
 		return refusal(err, job.Name(), nil, in)
 	}
 	s.say("job %s: %s", id, told)
+	if i, again := ids[id]; again && opt.lost < lostLimit { // it waits for the others alone, and another one for what was lost
+		opt.lost++
+		if err := s.forget(id, job.Name()); err != nil {
+			return err
+		}
+		return s.Submit(ctx, wants[i:i+1], opt)
+	}
 	return nil
 }
 
@@ -269,9 +278,9 @@ func (s *Session) live() (ids []string, waiting bool) {
 		return nil, false
 	}
 	for _, n := range names(s.Run, s.Jobs()) {
-		for _, t := range s.snap.Tasks(n.name) {
+		for _, t := range s.snap.Tasks(n.key) {
 			switch {
-			case !alive(t, s.snap):
+			case !alive(t):
 			case n.array != ledger.Collect:
 				ids = append(ids, t.Array)
 			case t.Waits():

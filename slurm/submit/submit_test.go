@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"cpbench/plan/folder"
 	"cpbench/slurm"
+	"cpbench/slurm/slurmtest"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -75,13 +77,48 @@ func TestBusy(t *testing.T) {
 	if got := s.calls(); len(got) != 2 {
 		t.Errorf("a job that collects is there already: %q", got)
 	}
-	s.must(s.with(func(session *Session) error {
-		queued, err := session.Queued(t.Context())
+	s.must(s.with(func(*Session) error {
+		queued, err := Queued(t.Context(), s.slurm)
 		if queued != 5 {
 			t.Errorf("%d in the queue", queued)
 		}
 		return err
 	}))
+}
+
+// TestAnotherName: a job that a person has given another name is known by what its worker has said, and by its id, as
+// others may have that name.
+func TestAnotherName(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "")
+	s.stub("squeue", `printf '%s\n' '|12|0|12|RUNNING|0|0|2026-11-30T11:00:00|2026-11-30T11:00:01|N/A|10:00|n2|gpu|4G|None|mine|' '|13|1|13|RUNNING|0|0|2026-11-30T11:00:00|2026-11-30T11:00:01|N/A|10:00|n2|gpu|4G|None|mine|'`)
+	dir := s.run.LogDir(0, 0, 1, 0)
+	s.must(os.MkdirAll(dir, 0o755))
+	s.must(os.WriteFile(filepath.Join(dir, folder.EventsFile), []byte(`{"msg":"start","job":"12_0","name":"mine"}`+"\n"), 0o644))
+	s.must(s.with(func(session *Session) error {
+		if !session.Busy(0, 0) || session.Busy(0, 1) {
+			t.Errorf("busy: %v, and one of another job: %v", session.Busy(0, 0), session.Busy(0, 1))
+		}
+		ended, err := session.Cancel(t.Context(), false)
+		if diff := cmp.Diff([]string{"12"}, ended.IDs); diff != "" {
+			t.Errorf("cancelled (-want +got):\n%s", diff)
+		}
+		return err
+	}))
+}
+
+// TestQueueSilent: accounting's rows come late, so that without the queue's word a task that waits may seem to be gone.
+func TestQueueSilent(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "")
+	s.must(s.submit(s.all()[:1], Options{}))
+	s.stub("squeue", "echo 'slurm_load_jobs error: Socket timed out on send/recv operation' >&2; exit 1")
+	s.must(os.Remove(filepath.Join(s.slurm.Bin, "sacct")))
+	slurmtest.Executable(t, filepath.Join(s.slurm.Bin, "sacct"), "#!/bin/sh\n")
+	err := s.with(func(*Session) error { t.Error("it goes on"); return nil })
+	if err == nil || !strings.Contains(err.Error(), "Socket timed out") {
+		t.Errorf("%v", err)
+	}
 }
 
 func TestRefused(t *testing.T) {

@@ -98,6 +98,9 @@ func (d *Doctor) lookAtArrays() {
 		if n := d.site.Config.MaxJobCount; n != nil {
 			text = fmt.Sprintf("; all users together may have %d jobs (MaxJobCount), each task being one", *n)
 		}
+		if tasks := d.site.Config.MaxArrayTasks; tasks > 0 && tasks < *most {
+			text = fmt.Sprintf(", the site takes %d of them (max_array_tasks)", tasks) + text
+		}
 		d.add("arrays", Good, "", "at most %d tasks in one array (MaxArraySize)%s", *most, text)
 	}
 }
@@ -108,6 +111,9 @@ func (d *Doctor) lookAtPartitions() {
 		name := p.Name
 		if p.Default {
 			name += " (default)"
+		}
+		if p.Hidden {
+			name += " (hidden)"
 		}
 		text := fmt.Sprintf("%s: %s", name, count(p.TotalNodes, "node"))
 		for _, kind := range p.Kinds() {

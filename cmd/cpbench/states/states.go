@@ -116,20 +116,20 @@ func here(run *folder.Run, array, task int, mine collect.State) collect.State {
 func (t *Told) told(run *folder.Run, sub submission, id collect.Attempt, mine collect.State) (collect.State, bool) {
 	endings := t.runs[run].endings
 	if t.Snapshot != nil {
-		if task, ok := t.Snapshot.Find(sub.name, id.Task); ok {
+		if task, ok := t.Snapshot.Find(sub.key(), id.Task); ok {
 			return t.fromSlurm(run, endings, id, task, mine), true
 		}
 	}
 	if e, ok := endings.Of(id); ok && (e.Restart < 0 || mine.Restart <= e.Restart) {
 		return fromEnding(run, id, e, mine), true
 	}
-	return t.silent(run, sub, id.Task, mine)
+	return t.silent(run, sub, id, mine)
 }
 
 // silent is what a task's state is of which Slurm says nothing, if that means anything. Of the jobs of others it may not
 // speak (PrivateData in slurm.conf).
-func (t *Told) silent(run *folder.Run, sub submission, task int, mine collect.State) (collect.State, bool) {
-	taken := slices.Contains(sub.tasks, task)
+func (t *Told) silent(run *folder.Run, sub submission, id collect.Attempt, mine collect.State) (collect.State, bool) {
+	taken := slices.Contains(sub.tasks, id.Task)
 	whole := t.whole() && !t.runs[run].hidden
 	switch {
 	case taken && sub.cancelled && !mine.Started:
@@ -139,6 +139,11 @@ func (t *Told) silent(run *folder.Run, sub submission, task int, mine collect.St
 		return mine, true
 	case mine.Started:
 		return mine, true
+	case whole && taken && t.Snapshot.Accounting && t.Snapshot.Lists(sub.key()):
+		// One that waits stands in the queue and one that has run in accounting: it was cancelled in between.
+		e := collect.Ending{Word: string(slurm.Cancelled)}
+		t.runs[run].endings.Add(id, e)
+		return fromEnding(run, id, e, mine), true
 	case whole && taken:
 		return collect.State{Submitted: true, Attempt: sub.attempt, InGrace: t.Taken.Sub(sub.asked) < grace}, true
 	}

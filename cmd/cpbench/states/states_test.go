@@ -11,6 +11,7 @@ import (
 
 	"cpbench/collect"
 	"cpbench/plan"
+	"cpbench/plan/catalogue"
 	"cpbench/plan/folder"
 	"cpbench/slurm"
 	"cpbench/slurm/record"
@@ -43,11 +44,14 @@ func answers(t *testing.T, squeue, sacct string, subs ...submission) (*Told, *fo
 }
 
 const (
-	oldEnd   = "|7_0|7|FAILED|1:0|2026-11-30T10:00:00|2026-11-30T10:00:01|2026-11-30T10:00:09|00:10:00|n1|gpu|4G|None|a1"
-	running  = "|8|0|8|RUNNING|0|1|2026-11-30T11:00:00|2026-11-30T11:00:01|N/A|10:00|n2|gpu|4G|None|a2|"
-	waiting  = "|8|0|8|PENDING|0|1|2026-11-30T11:00:00|N/A|N/A|10:00||gpu|4G|JobHeldUser|a2|"
-	runaway  = "|8_0|8|RUNNING|0:0|2026-11-30T11:00:00|2026-11-30T11:00:01|Unknown|00:10:00|n2|gpu|4G|None|a2"
-	requeued = "|8_0|8|REQUEUED|0:0|2026-11-30T11:00:00|2026-11-30T11:00:01|2026-11-30T11:00:05|00:10:00|n2|gpu|4G|None|a2"
+	oldEnd      = "|7_0|7|FAILED|1:0|2026-11-30T10:00:00|2026-11-30T10:00:01|2026-11-30T10:00:09|00:10:00|n1|gpu|4G|None|a1"
+	running     = "|8|0|8|RUNNING|0|1|2026-11-30T11:00:00|2026-11-30T11:00:01|N/A|10:00|n2|gpu|4G|None|a2|"
+	waiting     = "|8|0|8|PENDING|0|1|2026-11-30T11:00:00|N/A|N/A|10:00||gpu|4G|JobHeldUser|a2|"
+	runaway     = "|8_0|8|RUNNING|0:0|2026-11-30T11:00:00|2026-11-30T11:00:01|Unknown|00:10:00|n2|gpu|4G|None|a2"
+	special     = "|8|0|8|SPECIAL_EXIT|0|1|2026-11-30T11:00:00|2026-11-30T11:00:01|2026-11-30T23:00:00|10:00||gpu|4G|job requeued in held state|a2|"
+	other       = "|8|1|9|RUNNING|0|0|2026-11-30T11:00:00|2026-11-30T11:00:01|N/A|10:00|n2|gpu|4G|None|a2|"
+	otherBooked = "|8_1|9|RUNNING|0:0|2026-11-30T11:00:00|2026-11-30T11:00:01|Unknown|00:10:00|n2|gpu|4G|None|a2"
+	requeued    = "|8_0|8|REQUEUED|0:0|2026-11-30T11:00:00|2026-11-30T11:00:01|2026-11-30T11:00:05|00:10:00|n2|gpu|4G|None|a2"
 )
 
 func TestOf(t *testing.T) {
@@ -79,6 +83,24 @@ func TestOf(t *testing.T) {
 			[]submission{second, first},
 			collect.State{},
 			collect.State{Word: "PENDING", Attempt: 2, Restart: 1, Submitted: true, Memory: "4G", Reason: "it is held (JobHeldUser)", Advice: "scontrol release 8 lets it go", WontStart: true},
+		},
+		{
+			"cancelled while it waited", other, otherBooked,
+			[]submission{{attempt: 2, name: "a2", tasks: []int{0, 1}, asked: time.Now()}},
+			collect.State{},
+			collect.State{Word: "CANCELLED", Submitted: true, Attempt: 2},
+		},
+		{
+			"not known to accounting, which is silent", other, "down",
+			[]submission{{attempt: 2, name: "a2", tasks: []int{0, 1}, asked: long}},
+			collect.State{},
+			collect.State{},
+		},
+		{
+			"the controller has lost the whole job", "", otherBooked,
+			[]submission{{attempt: 2, name: "a2", tasks: []int{0, 1}, asked: long}},
+			collect.State{},
+			collect.State{Submitted: true, Attempt: 2},
 		},
 		{
 			"no newer attempt has this task", "", oldEnd,
@@ -151,6 +173,52 @@ func TestOf(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestHeldAgain: what an administrator has put back into the queue and holds there has not ended, so that its end is not
+// known before it has another one.
+func TestHeldAgain(t *testing.T) {
+	t.Parallel()
+	c, run := answers(t, special, "", submission{attempt: 2, name: "a2"})
+	s := c.Of(run, 0, 0, collect.State{})
+	if outcome, why := collect.Verdict(nil, s); outcome != catalogue.Pending || why != "will not start: job requeued in held state" {
+		t.Errorf("%s: %s", outcome, why)
+	}
+	if e, kept := c.runs[run].endings.Of(collect.Attempt{Attempt: 2}); kept {
+		t.Errorf("kept: %+v", e)
+	}
+}
+
+// TestAnotherName: what a person has given to sbatch under another name is found by that and its id, once it has begun.
+func TestAnotherName(t *testing.T) {
+	t.Parallel()
+	bin, run := t.TempDir(), &folder.Run{Dir: t.TempDir(), Plan: &plan.Plan{Arrays: []plan.Array{{Lengths: []int{1}}}}}
+	slurmtest.Executable(t, filepath.Join(bin, "sacct"), "#!/bin/sh\n")
+	slurmtest.Executable(t, filepath.Join(bin, "squeue"), "#!/bin/sh\ncat <<'EOF'\n|12|0|12|RUNNING|0|0|2026-11-30T11:00:00|2026-11-30T11:00:01|N/A|10:00|n2|gpu|4G|None|mine|\n"+
+		"|13|0|13|FAILED|256|0|2026-11-30T11:00:00|2026-11-30T11:00:01|2026-11-30T11:00:02|10:00|n1|gpu|4G|None|mine|\nEOF\n")
+	dir := run.LogDir(0, 0, 1, 0)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for path, text := range map[string]string{
+		run.Script(0, 1): "#!/bin/bash\n", filepath.Join(dir, folder.EventsFile): `{"msg":"start","job":"12_0","name":"mine","node":"n2","pid":7}` + "\n",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	subs := submissionsOf(run)
+	if diff := cmp.Diff([]string{"mine"}, subs.names(run)); diff != "" {
+		t.Fatalf("names (-want +got):\n%s", diff)
+	}
+	snap, err := record.Ask(t.Context(), &slurm.Slurm{Bin: bin}, record.Query{Names: subs.names(run)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Told{Snapshot: snap, Taken: time.Now(), runs: map[*folder.Run]*submissions{run: subs}}
+	if s := c.Of(run, 0, 0, collect.FolderState(run, 0, 0)); s.Word != "RUNNING" || s.Node != "n2" {
+		t.Errorf("%+v", s)
 	}
 }
 

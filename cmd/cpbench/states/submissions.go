@@ -1,8 +1,8 @@
 package states
 
 import (
+	"cmp"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -26,6 +26,7 @@ type submissions struct {
 type submission struct {
 	attempt   int
 	name      string // of the job
+	id        string // of the job, where its name is not ours alone; else empty
 	tasks     []int  // that sbatch took, as the ledger has it; nil: not known
 	cancelled bool   // by cpbench cancel
 	asked     time.Time
@@ -55,19 +56,24 @@ func submissionsOf(run *folder.Run) *submissions {
 	if err != nil { // its jobs are looked up by the names of the scripts
 		subs.doubts = append(subs.doubts, err)
 	}
-	starts := firstStarts(run)
+	starts := run.FirstStarts()
 	for array := range run.Plan.Arrays {
 		for attempt := run.Attempts(array); attempt > 0; attempt-- {
 			sub := submission{attempt: attempt, name: slurm.Job{Run: run, Array: array, Attempt: attempt}.Name()}
-			if start, ok := starts[[2]int{array, attempt}]; ok {
-				sub.here = start.Job == ""
-			}
+			start, started := starts[[2]int{array, attempt}]
+			sub.here = started && start.Job == ""
 			sub.booked(array, jobs)
+			if start.Job != "" && start.Name != "" && start.Name != sub.name && sub.tasks == nil {
+				sub.name, sub.id = start.Name, start.ArrayID() // a person has given it another name
+			}
 			subs.arrays[array] = append(subs.arrays[array], sub)
 		}
 	}
 	return subs
 }
+
+// key is by what the answer is searched for the job.
+func (s *submission) key() string { return cmp.Or(s.id, s.name) }
 
 // booked takes in what the ledger has about the attempt.
 func (s *submission) booked(array int, jobs []ledger.Job) {
@@ -113,25 +119,6 @@ func (s *submissions) names(run *folder.Run) []string {
 		return nil
 	}
 	return names
-}
-
-// firstStarts reads the log of one task for each attempt at an array: all of them ran in the same place.
-func firstStarts(run *folder.Run) map[[2]int]collect.Start {
-	starts := map[[2]int]collect.Start{}
-	entries, err := os.ReadDir(run.LogsDir())
-	if err != nil {
-		return starts // nothing has started
-	}
-	for _, e := range entries {
-		array, _, attempt, _, ok := folder.ParseLogName(e.Name())
-		if _, seen := starts[[2]int{array, attempt}]; !ok || seen {
-			continue
-		}
-		if start, ok := collect.ReadStart(filepath.Join(run.LogsDir(), e.Name())); ok {
-			starts[[2]int{array, attempt}] = start
-		}
-	}
-	return starts
 }
 
 // lastLine is the last line of a log that is not blank, cut to what fits into a reason. Slurm's word that it has ended

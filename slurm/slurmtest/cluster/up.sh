@@ -102,17 +102,19 @@ AccountingStoreFlags=job_comment,job_env,job_script
 AccountingStorageTRES=gres/gpu${ENFORCE:+
 AccountingStorageEnforce=$ENFORCE}"
 fi
+GRES=
+[ "$GPUS" -eq 0 ] || GRES=Gres=gpu:h100:$GPUS
 fill() {
   local t; t=$(cat "$1")
   t=${t//@ACCOUNTING@/$ACCOUNTING}
-  for v in DIR HOST CLUSTER CTLD_PORT DBD_PORT SQL_PORT SRUN_PORTS NODES CPUS MEM GPUS SCHED MAXARRAY MAXJOBS MINJOBAGE KILLWAIT SLURMDTIMEOUT MSGTIMEOUT CREDEXPIRE NODEADDR PROCTRACK; do
+  for v in DIR HOST CLUSTER CTLD_PORT DBD_PORT SQL_PORT SRUN_PORTS NODES CPUS MEM GRES SCHED MAXARRAY MAXJOBS MINJOBAGE KILLWAIT SLURMDTIMEOUT MSGTIMEOUT CREDEXPIRE NODEADDR PROCTRACK; do
     t=${t//@$v@/${!v}}
   done
   t=${t//@GPULAST@/$((GPUS - 1))}
   printf '%s\n' "$t"
 }
 { fill "$HERE/slurm.conf.in"; [ -z "$EXTRA" ] || printf '%s\n' "$EXTRA"; } >"$DIR/etc/slurm.conf"
-fill "$HERE/gres.conf.in" >"$DIR/etc/gres.conf"
+if [ -n "$GRES" ]; then fill "$HERE/gres.conf.in"; else echo AutoDetect=off; fi >"$DIR/etc/gres.conf"
 (umask 077; fill "$HERE/slurmdbd.conf.in" >"$DIR/etc/slurmdbd.conf")
 cd "$DIR/log" # a core file of a daemon lands here
 
