@@ -40,6 +40,9 @@ const (
 // NotApplicable is the value of a needed fact that the execution cannot have, such as the driver of a run on a CPU.
 const NotApplicable = "not applicable"
 
+// AsDeclared ends the value of a fact that the sweep declares and nobody has seen.
+const AsDeclared = ", as declared"
+
 // Unit of a fact that is a text.
 const text = ""
 

@@ -6,7 +6,7 @@ type Code string
 // The closed list of warning codes.
 const (
 	Unsteady       Code = "unsteady"        // step times had not settled at the end of the warm-up
-	Drift          Code = "drift"           // the two halves of the timed steps differ by more than 2 %
+	Drift          Code = "drift"           // the timed steps become slower or faster: by more than 2 %, or by less but not by chance
 	Autocorrelated Code = "autocorrelated"  // successive timed steps depend on one another
 	NSmall         Code = "n_small"         // too few samples for an interval
 	FewCPUs        Code = "few_cpus"        // fewer CPUs than the point asked for
@@ -14,6 +14,7 @@ const (
 	Unverified     Code = "unverified"      // a size below the largest fit failed for another reason than memory
 	Unstable       Code = "unstable"        // the largest fit failed at least one of its confirmations
 	NonMonotone    Code = "non_monotone"    // a smaller size did not fit although a larger one did
+	HostMemory     Code = "host_memory"     // the largest fit is limited by the memory of the host, not of the device
 	ReferenceModel Code = "reference_model" // measured on the built-in reference model, not on a real one
 	LateKill       Code = "late_kill"       // processes had to be killed after they ignored TERM
 	Throttled      Code = "throttled"       // a GPU was slowed down for heat, for its supply or by its hardware
@@ -30,16 +31,13 @@ const (
 	SharedNode     Code = "shared_node"     // others may have computed on the node meanwhile
 	EnvDiffers     Code = "env_differs"     // the program saw another value of a variable than the sweep sets
 	DeclaredAmiss  Code = "declared_amiss"  // a fact that the sweep declares is not what the program tells
-	NotInterleaved Code = "not_interleaved" // all executions of one side of a comparison came before all of the other
+	NotInterleaved Code = "not_interleaved" // all executions of one side of a comparison, or most, came before those of the other
 	Trend          Code = "trend"           // a metric only rises, or only falls, from one repeat or start to the next
 	CutShort       Code = "cut_short"       // the text was longer than the result may hold
 
 	ClientSuspect    Code = "client_suspect"    // the load client may have added to the times itself
 	ClientBound      Code = "client_bound"      // the load client was too busy: the times are its own
-	Evicted          Code = "evicted"           // a warm prompt was not found in the cache
-	NotCold          Code = "not_cold"          // a cold prompt was found in the cache, wholly or in part
 	CacheUnverified  Code = "cache_unverified"  // neither answers nor counters tell what came from the cache
-	Contaminated     Code = "contaminated"      // the server did more than was asked of it meanwhile
 	Unaudited        Code = "unaudited"         // the server counts nothing by which foreign traffic would show
 	IdleUnverified   Code = "idle_unverified"   // the server has no gauges that show that it was idle
 	Retokenized      Code = "retokenized"       // a count is that of the text, which need not equal the tokens generated
@@ -47,8 +45,8 @@ const (
 	Preempted        Code = "preempted"         // the server interrupted requests for others
 	Speculation      Code = "speculation"       // counters of speculative decoding contradict one another, or are lifetime averages
 	ScheduleDegraded Code = "schedule_degraded" // requests started later than intended
-	NoOverlap        Code = "no_overlap"        // the long request of the mixed case did not meet both short ones
 	PromptsRepeat    Code = "prompts_repeat"    // streams of a group sent the same prompt
+	ConnectedLate    Code = "connected_late"    // connections were opened behind the barrier: that time is part of TTFT
 	NotLonger        Code = "not_longer"        // the long request of the mixed case is no longer than the short ones
 	ProxySet         Code = "proxy_set"         // variables name a proxy, which is not used
 	ServerRestarted  Code = "server_restarted"  // repeats of a row were measured on several processes of a server

@@ -122,6 +122,7 @@ DONE, FAILED, USAGE, LOST, OUT_OF_MEMORY = 0, 1, 2, 3, 12  # exit codes
 
 ALIVE_EVERY = 5.0  # seconds between two signs of life, if the worker asks for no more
 TEXT_LIMIT = 2000  # characters of an explanation; the worker keeps fewer
+SHORT = 0.02  # share of a GPU's memory below which a doubtful failure is taken for one of memory
 CHECK_CHUNK = 1 << 22  # numbers looked at together, so that the check needs hardly any memory
 
 point: Dict[str, Any] = {}
@@ -452,11 +453,16 @@ class Memory:
         self.note()
         self.warm = [None, None, None] if self.rewind() else None
 
-    def message(self) -> Dict[str, Dict[str, Optional[int]]]:
+    def usable(self) -> Optional[int]:
+        """What tensors may take, as the device is now; None where total says it."""
+        return None
+
+    def message(self) -> Dict[str, Any]:
         names = ("allocated_bytes", "reserved_bytes", "device_bytes")
         return {
             "cold": dict(zip(names, self.cold)),
             "warm": dict(zip(names, self.warm or [None] * 3)),
+            "usable_bytes": self.usable(),
         }
 
 
@@ -495,6 +501,12 @@ class CudaMemory(Memory):
         torch.cuda.reset_peak_memory_stats(self.device)
         return True
 
+    def usable(self) -> Optional[int]:
+        """The limit, or less: contexts, communication and other programs have their part of the
+        device."""
+        free, _ = torch.cuda.mem_get_info(self.device)
+        return min(self.total, free + torch.cuda.memory_reserved(self.device))
+
     def give_back(self) -> None:
         torch.cuda.empty_cache()
 
@@ -502,6 +514,12 @@ class CudaMemory(Memory):
         """How often the allocator had to free its cache and try again: the times are then not
         comparable."""
         return int(torch.cuda.memory_stats(self.device).get("num_alloc_retries", 0))
+
+    def short(self) -> bool:
+        """Whether hardly any memory is left now. After an illegal access the device does not
+        tell."""
+        free, total = torch.cuda.mem_get_info(self.device)
+        return free < SHORT * total
 
     def relax(self) -> None:
         """Nothing: telling a failure takes host memory."""
@@ -557,6 +575,9 @@ class HostMemory(Memory):
 
     def retries(self) -> int:
         return 0
+
+    def short(self) -> bool:
+        return False
 
     def relax(self) -> None:
         """Lifts the limit, so that there is room to tell that it was met."""
@@ -862,6 +883,7 @@ class Failure(NamedTuple):
     oom: bool
     kind: str  # an outcome of the catalogue, or empty
     text: str
+    short: bool = False  # hardly any memory of the device was left
 
 
 # Fragments of messages, in lower case. The first that matches decides. "oom" means that the
@@ -1082,11 +1104,14 @@ class Rank:
         except BaseException as error:  # SystemExit of a hook, too, must be told
             if self.memory is not None:
                 self.memory.relax()
-            return failure_of(error, self.device.type == "cpu", self.pressed())
+            short = self.sees(lambda: self.memory.short())
+            pressed = self.sees(lambda: self.memory.retries() > 0)
+            return failure_of(error, self.device.type == "cpu", pressed)._replace(short=short)
 
-    def pressed(self) -> bool:
+    def sees(self, sign: Callable[[], bool]) -> bool:
+        """Looks for a sign where memory, or the device, may be past telling."""
         with contextlib.suppress(Exception):
-            return self.memory.retries() > 0
+            return sign()
         return False
 
     def report(self, failure: Failure) -> int:
@@ -1103,7 +1128,10 @@ class Rank:
             if failure.oom:
                 self.link.say("oom", text=failure.text, where=self.where)
             else:
-                self.link.say("error", **{"class": failure.kind}, text=failure.text)
+                told: Dict[str, Any] = {"class": failure.kind, "text": failure.text}
+                if failure.short:
+                    told["memory_short"] = True
+                self.link.say("error", **told)
         leave(OUT_OF_MEMORY if failure.oom else FAILED)
         return FAILED
 

@@ -250,6 +250,7 @@ class FakeCuda:
             get_per_process_memory_fraction=lambda d=None: 1.0,  # not in every torch
             get_device_properties=lambda d: types.SimpleNamespace(total_memory=8 * GIB),
             mem_get_info=lambda d=None: (8 * GIB - self.now - 100, 8 * GIB),
+            memory_reserved=lambda d=None: self.now + 10,
             max_memory_allocated=lambda d=None: self.peak,
             max_memory_reserved=lambda d=None: self.peak + 10,
             reset_peak_memory_stats=reset,
@@ -276,6 +277,7 @@ class Memories(unittest.TestCase):
                 {
                     "cold": {"allocated_bytes": 500, "reserved_bytes": 510, "device_bytes": 250},
                     "warm": {"allocated_bytes": 150, "reserved_bytes": 160, "device_bytes": 250},
+                    "usable_bytes": 8 * GIB - 90,
                 },
             )
 
@@ -285,6 +287,27 @@ class Memories(unittest.TestCase):
             self.assertEqual(memory.total, 2 * GIB)
             (share, _), _ = torch.cuda.set_per_process_memory_fraction.call_args
             self.assertEqual(share, 0.25)
+            self.assertEqual(memory.usable(), 2 * GIB)
+
+    def test_memory_is_short_when_hardly_any_is_left(self) -> None:
+        fake = FakeCuda()
+        with fake.patch(), mock.patch.dict(ct._given, clear=True):
+            rank = ct.Rank(mock.Mock(), ct.Place(0, 1, 0, False))
+            rank.memory = ct.CudaMemory(torch.device("cuda", 0))
+            rank.memory.retries = lambda: 0
+
+            def work() -> None:
+                raise RuntimeError("CUBLAS_STATUS_ALLOC_FAILED")
+
+            for used, want in [(7 * GIB, False), (GIB - 1000, True)]:
+                fake.use(used)
+                failure = rank.attempt(work)
+                self.assertEqual((failure.kind, failure.short), ("oom_suspect", want))
+                with mock.patch.object(ct, "leave"):
+                    rank.report(failure)
+                self.assertEqual("memory_short" in rank.link.say.call_args.kwargs, want)
+            rank.memory = None
+            self.assertFalse(rank.attempt(work).short)
 
     def test_host_sees_what_a_step_needs(self) -> None:
         with mock.patch.dict(ct._given, clear=True):
@@ -301,6 +324,7 @@ class Memories(unittest.TestCase):
         if memory.warm is not None:
             self.assertLess(told["warm"]["allocated_bytes"], size / 10)
         self.assertIsNone(told["cold"]["reserved_bytes"])
+        self.assertIsNone(told["usable_bytes"])
 
 
 @dataclasses.dataclass

@@ -44,6 +44,7 @@ func TestEndings(t *testing.T) {
 		{"recovered", spec("pressure"), catalogue.OK, "", "", catalogue.MemoryPressure},
 		{"declared words of a good run", spec("good", "oom_patterns: [sampling]"), catalogue.OK, "", "", catalogue.MemoryPressure},
 		{"suspect twice", spec("suspect"), catalogue.OOMSuspect, "the program ended with exit code 1", "CUBLAS_STATUS_ALLOC_FAILED", ""},
+		{"refused twice what is free", spec("oom-free"), catalogue.OOMDevice, "the program ended with exit code 1; the request is not larger than the memory that is free", "of which 2.00 GiB is free", ""},
 		{"suspect once", spec("suspect-once, '16', STATE"), catalogue.OK, "", "", ""},
 		{"a limit", spec("too-big"), catalogue.TooBig, "the program ended with exit code 1", "RuntimeError: CUDA error: invalid configuration argument", ""},
 		{"left behind", spec("leftover"), catalogue.OK, "", "", ""},
@@ -208,5 +209,14 @@ func TestOpenRefuses(t *testing.T) {
 		if s, err := Open(t.Context(), st.job); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, %v, want %s", s, err, want)
 		}
+	}
+}
+
+// Where a second execution settles a suspicion, nothing is left of the first.
+func TestSuspicionAfterTimedRuns(t *testing.T) {
+	st := newStage(t, spec("late, '16', STATE", "warmup: 1", "iterations: 5"))
+	r, samples, _ := st.perform(t.Context(), 0)
+	if r.Outcome != catalogue.OK || r.Steps == nil || r.Steps.N != 5 || len(samples) != 5 || warned(r, catalogue.Interrupted) {
+		t.Errorf("%s, %+v, %d samples, %v", r.Outcome, r.Steps, len(samples), r.Warnings)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // onGPUs puts a stand-in for nvidia-smi with two GPUs first on PATH. The memory in use on each, in MiB, stands in the
-// file whose path it returns; foreign adds a process of somebody else.
+// file whose path it returns; foreign adds a process of somebody else, who otherwise comes with the file $USED.spoilt.
 func onGPUs(t *testing.T, foreign bool) (used string) {
 	t.Helper()
 	text, err := os.ReadFile("../gpu/source/testdata/nvidia-smi")
@@ -22,7 +23,8 @@ func onGPUs(t *testing.T, foreign bool) (used string) {
 	used = filepath.Join(dir, "used")
 	changes := []string{`printf 1024 ;;`, `cat "$USED" ;;`}
 	if !foreign {
-		changes = append(changes, `echo 'GPU-aaaa, 4242, 1024, /opt/a b/python3, x'`, ":")
+		const process = `echo 'GPU-aaaa, 4242, 1024, /opt/a b/python3, x'`
+		changes = append(changes, process, `if [ -e "$USED.spoilt" ]; then `+process+`; fi`)
 	}
 	changed := string(text)
 	for i := 0; i < len(changes); i += 2 {
@@ -82,10 +84,43 @@ func TestDevicePeakOfASearch(t *testing.T) {
 	}
 }
 
+// A program that tells its peaks is searched by them, up to what the GPUs have free.
+func TestPredictedSearch(t *testing.T) {
+	onGPUs(t, false)
+	const mib, free = 1 << 20, 143771 - 1024
+	text := spec("tell, '{tokens}', '140000'", "timeout: 60s", `metrics: [{name: peak_allocated_bytes, regex: "peak ([0-9]+) MiB", unit: MiB}]`,
+		"max_fit: {axis: tokens, from: 16384, to: 524288, step: 1024, confirm: 0, verify: 0}")
+	st := newStage(t, strings.Replace(text, "tokens: [16]", "tokens: [16384]", 1)+"resources: {gpus_per_node: 2}\n")
+	r, _, _ := st.perform(t.Context(), 0)
+	m := r.MaxFit
+	if r.Outcome != catalogue.OK || m == nil || m.Fits == nil || *m.Fits > 140000 || m.OOM == nil || *m.OOM <= 140000 {
+		t.Fatalf("%s (%s) %+v", r.Outcome, r.Reason, m)
+	}
+	if m.Capacity == nil || *m.Capacity != free*mib {
+		t.Errorf("capacity %v, want the %d MiB that were free", value(m.Capacity), free)
+	}
+	var sizes []int64
+	for _, trial := range m.Trials {
+		sizes = append(sizes, trial.N)
+	}
+	if want := int64(free / 1024 * 1024); !slices.Contains(sizes, want) {
+		t.Errorf("sizes %v without the predicted %d", sizes, want)
+	}
+}
+
 func TestPreflight(t *testing.T) {
 	onGPUs(t, true)
 	_, r, _ := only(t, spec("good")+"resources: {gpus_per_node: 2}\n")
 	if r.Outcome != catalogue.DirtyGPU || !strings.Contains(r.Evidence, "4242") || len(r.Metrics) > 0 && r.Metrics[catalogue.StepSeconds] != nil {
+		t.Errorf("%s (%s) %s", r.Outcome, r.Reason, r.Evidence)
+	}
+}
+
+// An out-of-memory says nothing about its size if somebody else turns out to compute on the GPU.
+func TestSpoiltByAnother(t *testing.T) {
+	onGPUs(t, false)
+	_, r, _ := only(t, spec("oom-spoilt")+"resources: {gpus_per_node: 2}\n")
+	if r.Outcome != catalogue.DirtyGPU || !strings.HasPrefix(r.Reason, "it ran out of memory, but GPU-aaaa: process 4242 ") {
 		t.Errorf("%s (%s) %s", r.Outcome, r.Reason, r.Evidence)
 	}
 }

@@ -72,6 +72,9 @@ func (s *session) run(ctx context.Context, setting plan.Setting, title string, p
 	f := finish{state: state, stopped: end, missing: x.missing(setting.Artifact), text: tail(x.log, tailBytes), patterns: s.patterns}
 	f.kills = s.nodes.Kills(context.WithoutCancel(ctx), setting.Resources.Nodes)
 	x.end = f.judge()
+	if p := s.gpus.Spoilt(ctx, setting.Resources.Nodes, x.end.Outcome); p != nil {
+		x.end = ending{Outcome: p.Outcome, Reason: p.Reason, Evidence: p.Evidence}
+	}
 	if f.mayBeOurs(x.end) && waits(ctx) {
 		x.end = stopped(ctx)
 	}

@@ -9,6 +9,7 @@ import (
 	"cpbench/plan"
 	"cpbench/plan/catalogue"
 	"cpbench/worker"
+	"cpbench/worker/evidence"
 	"cpbench/worker/gpu"
 	"cpbench/worker/result"
 	"cpbench/worker/search"
@@ -25,8 +26,9 @@ type hunt struct {
 }
 
 // search finds the largest size that fits and fills the result of a case point. Every trial is one run of the program,
-// so all of them are in fresh processes. Without the peaks of the trials, and the capacity, there is nothing to predict:
-// it doubles and bisects.
+// so all of them are in fresh processes. Where the program tells its peaks, and the GPUs what they have free, it predicts;
+// else it doubles and bisects. What is read of a GPU is no peak to predict by: it is what an allocator holds, which
+// saturates near the limit.
 func (s *session) search(ctx context.Context, pair plan.Pair, r *result.Result) {
 	f := s.spec.MaxFit
 	h := &hunt{s: s, pair: pair, r: r, report: search.Report{Axis: f.Axis, Hint: pair.Hint}}
@@ -54,6 +56,9 @@ func (h *hunt) try(ctx context.Context, step search.Step) (search.Trial, error) 
 	began := time.Now()
 	t := search.Trial{N: step.N, Fresh: true, Confirm: step.Confirm, Verify: step.Verify, Outcome: catalogue.OK}
 	end, ran := h.trial(ctx, step, &t)
+	if h.report.Suspected(step.N) {
+		end.Outcome = evidence.Repeated(end.Outcome, end.Evidence)
+	}
 	if end.Outcome != "" {
 		t.Outcome = end.Outcome
 	}
@@ -91,7 +96,7 @@ func (h *hunt) trial(ctx context.Context, step search.Step, t *search.Trial) (en
 	}
 	for i, v := range h.s.read(x) {
 		if h.s.figures[i].name == catalogue.PeakAllocatedBytes && !math.IsNaN(v) {
-			t.PeakBytes = &v
+			t.PeakBytes, t.CapacityBytes = &v, h.s.gpus.Room(setting.Resources.Nodes)
 		}
 	}
 	if t.PeakBytes == nil {

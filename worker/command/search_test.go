@@ -41,6 +41,7 @@ func TestSearches(t *testing.T) {
 		warning  catalogue.Code
 	}{
 		{"closed", seek(`above, "{tokens}", '70'`, ", to: 640"), catalogue.OK, "", torch, "fits 70 oom 80 limit - closed confirmed 1/1", ""},
+		{"refused twice what is free", seek(`free-above, "{tokens}", '70'`, ", to: 640"), catalogue.OK, "", "of which 2.00 GiB is free", "fits 70 oom 80 limit - closed confirmed 1/1", ""},
 		{"swallowed", seek(`swallow-above, "{tokens}", '30'`, ", to: 640, confirm: 0"), catalogue.OK, "", "skipping batch", "fits 30 oom 40 limit - closed confirmed 0/0", ""},
 		{"floor", seek(`above, "{tokens}", '9'`, ", to: 640"), catalogue.OOMDevice, "", torch, "fits - oom 10 limit - floor confirmed 0/1", ""},
 		{"ceiling", seek(`good, "{tokens}"`, ", to: 40, confirm: 2"), catalogue.OK, "", "", "fits 40 oom - limit - ceiling confirmed 2/2", ""},

@@ -12,12 +12,14 @@ import (
 	"maps"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"time"
 
 	"cpbench/plan"
 	"cpbench/plan/catalogue"
 	"cpbench/worker"
 	"cpbench/worker/container"
+	"cpbench/worker/evidence"
 	"cpbench/worker/gpu"
 	"cpbench/worker/node"
 	"cpbench/worker/result"
@@ -96,13 +98,15 @@ func (s *session) Run(ctx context.Context, pair plan.Pair, r *result.Result) []r
 		r.Outcome, r.Reason, r.Evidence = end.Outcome, end.Reason, end.Evidence
 		return nil
 	}
+	doubts := slices.Clone(r.Warnings)
 	title := fmt.Sprintf("%s-r%d", pair.ID, pair.Repeat)
 	samples, end := s.execute(ctx, setting, title, r)
 	if end.Outcome == catalogue.OOMSuspect && ctx.Err() == nil {
 		// The text only sometimes means memory: the same once more shows whether it was chance.
 		s.job.Log.Info("once more", "what", title, "reason", end.Reason, "evidence", end.Evidence)
-		r.Metrics, r.Steps, r.Extra = kept, nil, nil
+		r.Metrics, r.Steps, r.Extra, r.Warnings = kept, nil, nil, doubts
 		samples, end = s.execute(ctx, setting, title+"-again", r)
+		end.Outcome = evidence.Repeated(end.Outcome, end.Evidence)
 	}
 	r.Outcome, r.Reason, r.Evidence = catalogue.OK, "", ""
 	if end.Outcome != "" {

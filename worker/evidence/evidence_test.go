@@ -230,6 +230,22 @@ func TestMemory(t *testing.T) {
 			catalogue.OOMDevice, fragmentation, &Memory{Tried: size(gib), Total: size(10 * gib), Free: size(2 * gib), Allocated: size(5 * gib), Reserved: size(8 * gib)},
 		},
 		{
+			"limit of the allocator", "CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 10.00 GiB of which 7.00 GiB is free. Process 7 has 3.00 GiB memory in use. 3.00 GiB allowed; Of the allocated memory 2.25 GiB is allocated by PyTorch, and 256.00 MiB is reserved by PyTorch but unallocated.",
+			catalogue.OOMDevice, "", &Memory{Tried: size(gib), Total: size(10 * gib), Free: size(7 * gib), Allowed: size(3 * gib), Allocated: size(2.25 * gib), Reserved: size(2.5 * gib)},
+		},
+		{
+			"limit of the allocator, old wording", "CUDA out of memory. Tried to allocate 1.00 GiB (GPU 0; 10.00 GiB total capacity; 2.25 GiB already allocated; 7.00 GiB free; 3.00 GiB allowed; 2.50 GiB reserved in total by PyTorch)",
+			catalogue.OOMDevice, "", &Memory{Tried: size(gib), Total: size(10 * gib), Free: size(7 * gib), Allowed: size(3 * gib), Allocated: size(2.25 * gib), Reserved: size(2.5 * gib)},
+		},
+		{
+			"limit of the allocator, by rounded numbers", "CUDA out of memory. Tried to allocate 2.00 MiB. GPU 0 has a total capacity of 10.00 GiB of which 7.00 GiB is free. 3.00 GiB allowed; Of the allocated memory 2.99 GiB is allocated by PyTorch, and 0 bytes is reserved by PyTorch but unallocated.",
+			catalogue.OOMDevice, "", &Memory{Tried: size(2 * mib), Total: size(10 * gib), Free: size(7 * gib), Allowed: size(3 * gib), Allocated: size(2.99 * gib), Reserved: size(2.99 * gib)},
+		},
+		{
+			"below the limit of the allocator", "CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 10.00 GiB of which 7.00 GiB is free. 5.00 GiB allowed; Of the allocated memory 2.25 GiB is allocated by PyTorch, and 256.00 MiB is reserved by PyTorch but unallocated.",
+			catalogue.OOMSuspect, notAboveFree, &Memory{Tried: size(gib), Total: size(10 * gib), Free: size(7 * gib), Allowed: size(5 * gib), Allocated: size(2.25 * gib), Reserved: size(2.5 * gib)},
+		},
+		{
 			"single tensor", "CUDA out of memory. Tried to allocate 100.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 70.00 GiB is free.", catalogue.OOMDevice, singleTensor,
 			&Memory{Tried: size(100 * gib), Total: size(79.15 * gib), Free: size(70 * gib)},
 		},
@@ -244,6 +260,31 @@ func TestMemory(t *testing.T) {
 		if diff := cmp.Diff(tt.memory, f.Memory); diff != "" {
 			t.Errorf("%s: memory (-want +got):\n%s", tt.name, diff)
 		}
+	}
+}
+
+// What a rank says of itself is corrected by its numbers alone; and only an allocator is believed when it says the same
+// twice.
+func TestJudgeAndRepeated(t *testing.T) {
+	t.Parallel()
+	const free = "CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 10.00 GiB of which 2.00 GiB is free."
+	for name, tt := range map[string]struct {
+		text        string
+		first, then catalogue.Outcome
+	}{
+		"words":    {"out of memory: my own allocator says so", catalogue.OOMDevice, catalogue.OOMDevice},
+		"numbers":  {torchNew, catalogue.OOMDevice, catalogue.OOMDevice},
+		"garbage":  {"CUDA out of memory. Tried to allocate 2097152.00 GiB. GPU 0", catalogue.Error, catalogue.Error},
+		"free":     {free, catalogue.OOMSuspect, catalogue.OOMDevice},
+		"the host": {"DefaultCPUAllocator: can't allocate memory: you tried to allocate 1073741824 bytes. Error code 12", catalogue.OOMDevice, catalogue.OOMDevice},
+	} {
+		first := Judge(tt.text)
+		if then := Repeated(first.Outcome, first.Fragment); first.Outcome != tt.first || then != tt.then {
+			t.Errorf("%s: %s, then %s", name, first.Outcome, then)
+		}
+	}
+	if got := Repeated(catalogue.OOMSuspect, "CUBLAS_STATUS_ALLOC_FAILED"); got != catalogue.OOMSuspect {
+		t.Errorf("a text without numbers: %s", got)
 	}
 }
 
@@ -266,7 +307,7 @@ func FuzzClassify(f *testing.F) {
 			t.Errorf("%+v", found)
 		}
 		if m := found.Memory; m != nil {
-			for _, v := range []*int64{m.Tried, m.Total, m.Free, m.Allocated, m.Reserved} {
+			for _, v := range []*int64{m.Tried, m.Total, m.Free, m.Allowed, m.Allocated, m.Reserved} {
 				if v != nil && *v < 0 {
 					t.Errorf("a negative amount: %+v", m)
 				}

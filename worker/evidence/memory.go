@@ -15,6 +15,7 @@ type Memory struct {
 	Tried     *int64 // the request that failed
 	Total     *int64 // of the device
 	Free      *int64 // on the device at that moment
+	Allowed   *int64 // most that the allocator may take, where it is less than the device (set_per_process_memory_fraction)
 	Allocated *int64 // in live tensors
 	Reserved  *int64 // taken from the driver by the allocator, the allocated part included
 }
@@ -42,6 +43,7 @@ var numbers = []struct {
 	{regexp.MustCompile(`(?i)` + amount + ` total capac`), func(m *Memory) **int64 { return &m.Total }},
 	{regexp.MustCompile(`(?i)of which ` + amount + ` is free`), func(m *Memory) **int64 { return &m.Free }},
 	{regexp.MustCompile(`(?i); ` + amount + ` free`), func(m *Memory) **int64 { return &m.Free }},
+	{regexp.MustCompile(`(?i)` + amount + ` allowed;`), func(m *Memory) **int64 { return &m.Allowed }},
 	{regexp.MustCompile(`(?i)allocated memory ` + amount + ` is allocated by`), func(m *Memory) **int64 { return &m.Allocated }},
 	{regexp.MustCompile(`(?i)` + amount + ` already allocated`), func(m *Memory) **int64 { return &m.Allocated }},
 	{regexp.MustCompile(`(?i)` + amount + ` reserved in total`), func(m *Memory) **int64 { return &m.Reserved }},
@@ -98,6 +100,26 @@ func bytesIn(pattern *regexp.Regexp, text string) *int64 {
 	return &n
 }
 
+// Judge lets the numbers in the message of an allocator correct what a rank has said of itself in it: that it ran out of
+// device memory.
+func Judge(text string) Finding {
+	f := Finding{Outcome: catalogue.OOMDevice, Fragment: text, Raised: true}
+	f.judge(text)
+	return f
+}
+
+// Repeated is what an outcome means once it has happened in two new processes, with text as the evidence of the second: an
+// allocator that was refused twice has no memory, whatever it says is free. Any other suspicion stays one.
+func Repeated(outcome catalogue.Outcome, text string) catalogue.Outcome {
+	if outcome != catalogue.OOMSuspect {
+		return outcome
+	}
+	if f, ok := Classify(text); ok && f.Outcome == catalogue.OOMSuspect && f.Memory != nil {
+		return catalogue.OOMDevice
+	}
+	return outcome
+}
+
 // judge reads the numbers of the message at the start of text and lets them correct the outcome.
 func (f *Finding) judge(text string) {
 	if f.Outcome != catalogue.OOMDevice && f.Outcome != catalogue.OOMHost && f.Outcome != catalogue.OOMComm {
@@ -118,9 +140,17 @@ func (f *Finding) judge(text string) {
 		f.Note = singleTensor
 	case m.Free != nil && *m.Tried <= *m.Free && m.spare() >= *m.Tried:
 		f.Note = fragmentation
-	case m.Free != nil && *m.Tried <= *m.Free:
+	case m.Free != nil && *m.Tried <= *m.Free && !m.limited():
 		f.Outcome, f.Note = catalogue.OOMSuspect, notAboveFree
 	}
+}
+
+// rounding is how far a sum of three amounts may be off that are told in GiB, with two digits behind the point.
+const rounding = 16 << 20
+
+// limited reports whether a limit of the allocator explains that it was refused memory which is free on the device.
+func (m *Memory) limited() bool {
+	return m.Allowed != nil && (m.Reserved == nil || *m.Tried+rounding > *m.Allowed-*m.Reserved)
 }
 
 // spare is the reserved memory that is not in use; 0 if it was not said.

@@ -113,6 +113,9 @@ const (
 	PowerBrake = "power_brake"
 )
 
+// hwSlowdown stands for HWThermal or PowerBrake, and has no counter.
+const hwSlowdown = "hw_slowdown"
+
 // ThrottleReasons lists the reasons that have a counter.
 func ThrottleReasons() []string {
 	return []string{PowerCap, SyncBoost, SWThermal, HWThermal, PowerBrake}
@@ -126,7 +129,7 @@ var clockReasons = []struct {
 	{0x1, "idle"},
 	{0x2, "application_clocks"},
 	{0x4, PowerCap},
-	{0x8, "hw_slowdown"},
+	{0x8, hwSlowdown},
 	{0x10, SyncBoost},
 	{0x20, SWThermal},
 	{0x40, HWThermal},

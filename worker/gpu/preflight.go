@@ -2,7 +2,6 @@ package gpu
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -16,8 +15,8 @@ const (
 	idleUsedReserved = 2 << 30
 )
 
-// totalTolerance is how far the total memory that CUDA tells may be from NVML's, as a share: CUDA leaves out what the
-// driver reserves.
+// totalTolerance is how far the memory that a rank may use may be above what NVML tells of its GPU, as a share. Below it
+// is no matter: CUDA leaves out what the driver reserves, and a rank may have a limit.
 const totalTolerance = 0.05
 
 // Expectation is what the GPUs of a job should be like.
@@ -144,7 +143,7 @@ func (p *problems) claims(devices []Device, claims []Claim) {
 			p.infra("rank %d is on GPU %s, which is not one of the job's", c.Rank, c.UUID)
 			continue
 		}
-		if d := devices[i]; c.TotalBytes != nil && d.MemoryTotal != nil && math.Abs(*c.TotalBytes-*d.MemoryTotal) > totalTolerance*(*d.MemoryTotal) {
+		if d := devices[i]; c.TotalBytes != nil && d.MemoryTotal != nil && *c.TotalBytes > (1+totalTolerance)*(*d.MemoryTotal) {
 			p.infra("rank %d: its device has %s in all, but GPU %s has %s", c.Rank, gib(*c.TotalBytes), d.UUID, gib(*d.MemoryTotal))
 		}
 	}

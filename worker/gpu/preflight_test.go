@@ -114,7 +114,8 @@ func TestPreflight(t *testing.T) {
 		{"claims", two, idle, nil, Expectation{Claims: []Claim{claim(0, "GPU-a1", "H200", 100<<30), claim(1, "c1", "H200", 98<<30), {Rank: 2}}}, nil},
 		{"the same GPU twice", two, idle, nil, Expectation{Claims: []Claim{claim(0, "GPU-A1", "H200", 100<<30), claim(1, "a1", "H200", 100<<30)}}, []Problem{infra("ranks 0 and 1 are on the same GPU a1")}},
 		{"a strange GPU", two, idle, nil, Expectation{Claims: []Claim{claim(0, "GPU-q", "H200", 100<<30)}}, []Problem{infra("rank 0 is on GPU GPU-q, which is not one of the job's")}},
-		{"another size", two, idle, nil, Expectation{Claims: []Claim{claim(0, "GPU-a1", "H200", 80<<30)}}, []Problem{infra("rank 0: its device has 80.00 GiB in all, but GPU GPU-a1 has 100.00 GiB")}},
+		{"another size", two, idle, nil, Expectation{Claims: []Claim{claim(0, "GPU-a1", "H200", 120<<30)}}, []Problem{infra("rank 0: its device has 120.00 GiB in all, but GPU GPU-a1 has 100.00 GiB")}},
+		{"a limit", two, idle, nil, Expectation{Claims: []Claim{claim(0, "GPU-a1", "H200", 20<<30)}}, nil},
 		{"ranks on different models", two, idle, nil, Expectation{Claims: []Claim{claim(0, "GPU-a1", "H200", 100<<30), claim(1, "GPU-c1", "A100", 100<<30)}}, []Problem{infra("the ranks are on GPUs of different models: H200, A100")}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -76,6 +76,34 @@ func TestDelta(t *testing.T) {
 	}
 }
 
+// Where no counter tells for how long clocks were lowered, as with nvidia-smi, what was seen is a doubt; by the power limit
+// it is normal. What a counter denies is none.
+func TestReasonsThatWereSeen(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		throttle map[string]float64 // counters at both ends
+		seen     []string
+		want     string
+	}{
+		"heat without a counter":     {nil, []string{"idle", PowerCap, HWThermal}, "a: clocks were seen lowered (hw_thermal)"},
+		"hardware without a counter": {nil, []string{hwSlowdown}, "a: clocks were seen lowered (hw_slowdown)"},
+		"one counter of two":         {throttled(0, 0, 0, 0), []string{hwSlowdown}, "a: clocks were seen lowered (hw_slowdown)"},
+		"counted":                    {throttled(0, 0, 0, 0, 0), []string{HWThermal, hwSlowdown}, ""},
+		"the power limit":            {nil, []string{PowerCap, SyncBoost}, ""},
+		"nothing":                    {nil, nil, ""},
+	} {
+		g := State{UUID: "a", Throttle: tt.throttle}
+		u := Sum(Delta(edge(0, g), edge(9, g), Seen{Readings: 1, GPUs: []SeenGPU{{UUID: "a", Reasons: tt.seen}}}), Delta(edge(0, g), edge(9, g), Seen{}))
+		var got []string
+		for _, d := range u.Doubts() {
+			got = append(got, d.Text)
+		}
+		if text := strings.Join(got, "; "); text != tt.want {
+			t.Errorf("%s: %q, want %q", name, text, tt.want)
+		}
+	}
+}
+
 func TestDeltaThatIsMissing(t *testing.T) {
 	t.Parallel()
 	good := State{UUID: "a", Energy: ptr(100), Throttle: throttled(1, 1, 1, 1, 1), MemoryUsed: ptr(1), Temperature: ptr(1)}

@@ -1,6 +1,9 @@
 package gpu
 
-import "maps"
+import (
+	"maps"
+	"slices"
+)
 
 // Sum tells what happened to the same GPUs in several runs one after the other, without the time between them: counters
 // add up, of levels the largest counts, and of medians the median. What is missing of one run is missing of all.
@@ -31,7 +34,10 @@ func (g *DeviceUsage) sum(list []DeviceUsage, runs int, seconds float64) {
 	g.Missing = Missing{}
 	for _, p := range list {
 		maps.Copy(g.Missing, p.Missing)
+		g.Reasons = append(g.Reasons, p.Reasons...)
 	}
+	slices.Sort(g.Reasons)
+	g.Reasons = slices.Compact(g.Reasons)
 	all := func(name string, join func([]float64) *float64, of func(DeviceUsage) *float64) *float64 {
 		var values []float64
 		for _, p := range list {

@@ -209,8 +209,18 @@ func (a *actor) suffer(count int) {
 		return
 	}
 	switch behaviour {
-	case "oom":
+	case "oom", "oom-spoilt":
+		if behaviour == "oom-spoilt" { // somebody else has come meanwhile
+			a.must(os.WriteFile(os.Getenv("SPOILT"), nil, 0o600))
+		}
 		a.must(a.conn.Send(protocol.OOM{Text: fmt.Sprintf("CUDA out of memory at %v", a.tokens), Where: "step"}))
+		os.Exit(1)
+	case "oom-free", "oom-garbage": // numbers that contradict the word
+		text := map[string]string{
+			"oom-free":    "CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 10.00 GiB of which 2.00 GiB is free.",
+			"oom-garbage": "CUDA out of memory. Tried to allocate 2097152.00 GiB. GPU 0",
+		}[behaviour]
+		a.must(a.conn.Send(protocol.OOM{Text: text, Where: "step"}))
 		os.Exit(1)
 	case "error":
 		a.must(a.conn.Send(protocol.Error{Text: fmt.Sprintf("illegal instruction at %v", a.tokens)}))
@@ -231,13 +241,16 @@ func (a *actor) suffer(count int) {
 		a.must(syscall.Kill(os.Getpid(), syscall.SIGTERM))
 		<-c
 		os.Exit(143)
-	case "suspect", "suspect-once":
-		if f, err := os.OpenFile("suspected", os.O_CREATE|os.O_EXCL, 0o600); err == nil {
-			a.must(f.Close())
-		} else if a.behaviour == "suspect-once" {
+	case "suspect", "suspect-once", "suspect-short", "suspect-late":
+		if behaviour == "suspect-late" && a.steps < 9 { // not before the second batch of timed steps
 			return
 		}
-		a.must(a.conn.Send(protocol.Error{Class: "oom_suspect", Text: "CUBLAS_STATUS_ALLOC_FAILED"}))
+		if f, err := os.OpenFile("suspected", os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+			a.must(f.Close())
+		} else if behaviour == "suspect-once" || behaviour == "suspect-late" {
+			return
+		}
+		a.must(a.conn.Send(protocol.Error{Class: "oom_suspect", Text: "CUBLAS_STATUS_ALLOC_FAILED", MemoryShort: behaviour == "suspect-short"}))
 		os.Exit(1)
 	case "too-big":
 		a.must(a.conn.Send(protocol.Error{Class: "too_big", Text: "out of resource: shared memory"}))

@@ -96,15 +96,22 @@ func allocated(p protocol.Peak) *int64 { return p.Allocated }
 func reserved(p protocol.Peak) *int64  { return p.Reserved }
 func device(p protocol.Peak) *int64    { return p.Device }
 
-// capacity is the memory that every rank may use: the least over the ranks; nil if one did not say.
+// capacity is the memory that the tensors of every rank may take, as told with the newest steps: the least over the
+// ranks; nil if one did not say.
 func capacity(set *ranks.Set) *float64 {
 	var least *float64
 	for _, r := range set.Ranks {
-		h := r.Hello
-		if h == nil || h.Device.TotalBytes == nil {
+		var told *int64
+		if r.Hello != nil {
+			told = r.Hello.Device.TotalBytes
+		}
+		if r.Memory != nil && r.Memory.Usable != nil {
+			told = r.Memory.Usable
+		}
+		if told == nil {
 			return nil
 		}
-		if f := float64(*h.Device.TotalBytes); least == nil || f < *least {
+		if f := float64(*told); least == nil || f < *least {
 			least = &f
 		}
 	}
@@ -114,18 +121,23 @@ func capacity(set *ranks.Set) *float64 {
 // allocRetries is the figure by which a rank tells that its allocator ran into the limit and recovered.
 const allocRetries = "alloc_retries"
 
-// figures keeps the program's own figures, each from the lowest rank that told it, as last told.
+// figures keeps the program's own figures, as last told: each from the lowest rank that told it, but an amount of memory,
+// a name that ends in _bytes, from the rank that told the most.
 func figures(set *ranks.Set, r *result.Result) {
-	told := map[string]bool{}
+	told := map[string]int{} // place in r.Extra
 	for i, rank := range set.Ranks {
 		for _, f := range rank.Figures {
 			if f.Name == allocRetries && f.Value > 0 {
 				r.Warn(catalogue.MemoryPressure, fmt.Sprintf("the allocator of rank %d had to free its cache and ask again %g times", i, f.Value),
 					"the time is not that of a size with room to spare")
 			}
-			if !told[f.Name] {
-				told[f.Name] = true
+			at, known := told[f.Name]
+			switch {
+			case !known:
+				told[f.Name] = len(r.Extra)
 				r.Extra = append(r.Extra, result.Figure{Name: f.Name, Value: f.Value, Unit: f.Unit})
+			case strings.HasSuffix(f.Name, "_bytes") && f.Value > r.Extra[at].Value:
+				r.Extra[at].Value = f.Value
 			}
 		}
 	}

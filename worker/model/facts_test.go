@@ -8,6 +8,8 @@ import (
 	"cpbench/worker/model/protocol"
 	"cpbench/worker/model/ranks"
 	"cpbench/worker/result"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestSteady(t *testing.T) {
@@ -42,6 +44,52 @@ func TestAllocatorRetries(t *testing.T) {
 		figures(set, r)
 		if len(r.Warnings) != tt.want || len(r.Extra) != 1 {
 			t.Errorf("%s: %v, %v", name, r.Warnings, r.Extra)
+		}
+	}
+}
+
+// Of an amount of memory the rank with the most counts, of anything else the lowest.
+func TestFiguresOfSeveralRanks(t *testing.T) {
+	t.Parallel()
+	var set ranks.Set
+	for _, v := range []float64{2, 3, 1} {
+		set.Ranks = append(set.Ranks, &ranks.Rank{Figures: []protocol.Figure{{Name: "loss", Value: v}, {Name: "host_peak_rss_bytes", Value: v, Unit: "bytes"}}})
+	}
+	r := &result.Result{}
+	figures(&set, r)
+	want := []result.Figure{{Name: "loss", Value: 2}, {Name: "host_peak_rss_bytes", Value: 3, Unit: "bytes"}}
+	if d := cmp.Diff(want, r.Extra); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// What a search may fill is what the fullest device leaves to tensors, not what the device has.
+func TestCapacity(t *testing.T) {
+	t.Parallel()
+	rank := func(total, usable int64) *ranks.Rank {
+		r := &ranks.Rank{Hello: &protocol.Hello{}, Memory: &protocol.Memory{}}
+		if total > 0 {
+			r.Hello.Device.TotalBytes = &total
+		}
+		if usable > 0 {
+			r.Memory.Usable = &usable
+		}
+		return r
+	}
+	for name, tt := range map[string]struct {
+		ranks []*ranks.Rank
+		want  float64 // 0: unknown
+	}{
+		"totals":             {[]*ranks.Rank{rank(80, 0), rank(70, 0)}, 70},
+		"beside libraries":   {[]*ranks.Rank{rank(80, 79), rank(80, 76)}, 76},
+		"only one tells":     {[]*ranks.Rank{rank(80, 0), rank(80, 76)}, 76},
+		"one says nothing":   {[]*ranks.Rank{rank(80, 76), rank(0, 0)}, 0},
+		"before its hello":   {[]*ranks.Rank{rank(80, 76), {}}, 0},
+		"no total, but this": {[]*ranks.Rank{rank(0, 76)}, 76},
+	} {
+		got := capacity(&ranks.Set{Ranks: tt.ranks})
+		if (got == nil) != (tt.want == 0) || got != nil && *got != tt.want {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
 		}
 	}
 }

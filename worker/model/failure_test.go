@@ -134,8 +134,12 @@ func TestActors(t *testing.T) {
 		{"too-big", catalogue.TooBig, "rank 1 failed", 1},
 		{"made-up alone", catalogue.Error, "rank 0 failed", 1},
 		{"last-words", catalogue.OOMDevice, "rank 1 ran out of memory in build", 1},
+		{"oom-garbage alone", catalogue.Error, "rank 0 ran out of memory in step; a request of this size is garbage", 1},
+		{"oom-free alone", catalogue.OOMDevice, "rank 0 ran out of memory in step; the request is not larger than the memory that is free", 2},
 		{"suspect alone", catalogue.OOMSuspect, "rank 0 failed", 2},
+		{"suspect-short alone", catalogue.OOMDevice, "rank 0 failed", 2},
 		{"suspect-once alone", catalogue.OK, "", 2},
+		{"suspect-late alone", catalogue.OK, "", 2}, // nothing is left of the first execution
 	}
 	for _, tt := range tests {
 		t.Run(tt.behaviour, func(t *testing.T) {
@@ -153,6 +157,9 @@ func TestActors(t *testing.T) {
 			}
 			if took > quick {
 				t.Errorf("took %v", took)
+			}
+			if r.Outcome.Fits() && warned(r, catalogue.Interrupted) {
+				t.Errorf("a good result has the doubts of another execution: %v", r.Warnings)
 			}
 			if tt.behaviour == "wrong-token" && (len(st.events("dropped a stranger")) != 1 || !strings.Contains(st.output(1), "stranger: EOF")) {
 				t.Errorf("the stranger was not dropped: %s", st.output(1))

@@ -25,13 +25,17 @@ type hunt struct {
 	r      *result.Result
 	live   *ranks.Set
 	report search.Report
+	beside map[int64][2]*float64 // peaks reserved and of the device, by size
 }
 
 // search finds the largest size that fits and fills the result of a case point.
 func (s *session) search(ctx context.Context, pair plan.Pair, r *result.Result) {
 	f := s.spec.MaxFit
-	h := &hunt{s: s, pair: pair, r: r, report: search.Report{Axis: f.Axis, Hint: pair.Hint}}
+	h := &hunt{s: s, pair: pair, r: r, report: search.Report{Axis: f.Axis, Hint: pair.Hint}, beside: map[int64][2]*float64{}}
 	h.report.Conduct(ctx, f, h.before(), r, h.try)
+	if fits := r.MaxFit.Fits; fits != nil {
+		r.Metrics[catalogue.PeakReservedBytes], r.Metrics[catalogue.PeakDeviceBytes] = h.beside[*fits][0], h.beside[*fits][1]
+	}
 	h.drop(ctx, ranks.Ending{})
 	delete(r.Metrics, catalogue.PrepareSeconds) // of the trials
 	delete(r.Metrics, catalogue.LaunchSeconds)
@@ -61,10 +65,16 @@ func (h *hunt) try(ctx context.Context, step search.Step) (search.Trial, error) 
 	trialCtx, cancel := h.timeout(ctx, step)
 	defer cancel()
 	end := h.trial(trialCtx, step, &t)
+	if h.report.Suspected(step.N) {
+		end = end.Repeated()
+	}
 	t.Outcome = catalogue.OK
 	if !end.OK() {
+		if set := h.live; set != nil {
+			h.drop(trialCtx, end)
+			end = h.s.unspoilt(ctx, set.Setting, end)
+		}
 		t.Outcome = end.Outcome
-		h.drop(trialCtx, end)
 	}
 	t.Seconds = time.Since(began).Seconds()
 	h.s.job.Log.Info("trial", "n", t.N, "outcome", t.Outcome, "reason", end.Reason, "seconds", t.Seconds, "fresh", t.Fresh, "why", step.Why)
@@ -129,6 +139,7 @@ func (h *hunt) trial(ctx context.Context, next search.Step, t *search.Trial) ran
 	}
 	// In a process that ran another size before, the peak since its start may be that one's.
 	t.PeakBytes, t.CapacityBytes = peak(h.live, t.Fresh, allocated), capacity(h.live)
+	h.beside[next.N] = [2]*float64{peak(h.live, t.Fresh, reserved), peak(h.live, t.Fresh, device)}
 	return ranks.Ending{}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -118,6 +119,23 @@ func TestSearches(t *testing.T) {
 			bracket: "fits 10 oom 20 limit - above - closed confirmed 2/2",
 		},
 		{
+			name: "refused twice what is free", text: play(1, "oom-free-above:70", "0", seek(", to: 640")), outcome: catalogue.OK, evidence: "which 2.00 GiB is free",
+			bracket: "fits 70 oom 80 limit - above - closed confirmed 1/1",
+		},
+		{
+			name: "suspected twice when memory was short", text: play(1, "suspect-short-above:70", "0", seek(", to: 640")), outcome: catalogue.OK, evidence: "CUBLAS_STATUS_ALLOC_FAILED",
+			bracket: "fits 70 oom 80 limit - above - closed confirmed 1/1",
+		},
+		{
+			name: "suspected twice", text: play(1, "suspect-above:30", "0", seek(", to: 640")), outcome: catalogue.OOMSuspect, reason: "rank 0 failed", evidence: "CUBLAS_STATUS_ALLOC_FAILED",
+			bracket: "fits 20 oom - limit - above - aborted confirmed 0/1", warning: catalogue.Unconfirmed,
+		},
+		{
+			name: "a request that is garbage", text: play(1, "oom-garbage-above:30", "0", seek(", to: 640")), outcome: catalogue.Error,
+			reason:   "rank 0 ran out of memory in step; a request of this size is garbage, not a size of the input",
+			evidence: "2097152.00 GiB", bracket: "fits 20 oom - limit - above - aborted confirmed 0/1", warning: catalogue.Unconfirmed,
+		},
+		{
 			name: "floor", text: play(2, "oom-above:9", "1", seek(", to: 640")), outcome: catalogue.OOMDevice, evidence: "CUDA out of memory at 10",
 			bracket: "fits - oom 10 limit - above - floor confirmed 0/1",
 		},
@@ -175,6 +193,31 @@ func TestSearches(t *testing.T) {
 				t.Errorf("sizes %+v", r.Sizes)
 			}
 		})
+	}
+}
+
+// A size below the answer that does not fit, of real ranks, is found, tried in a second process, and bounds the answer.
+func TestSearchOfAFitThatIsNotMonotone(t *testing.T) {
+	const axis = "max_fit: {axis: tokens, from: 8, to: 1024, step: 8, tolerance: 1%}"
+	_, plain, _ := found(t.Context(), t, refer(1, "", axis))
+	i := slices.IndexFunc(plain.MaxFit.Trials, func(t result.Trial) bool { return t.Verify })
+	if i < 0 {
+		t.Fatalf("no size below the answer was tried: %+v", plain.MaxFit)
+	}
+	hole := plain.MaxFit.Trials[i].N
+	_, r, _ := found(t.Context(), t, refer(1, fmt.Sprintf(`, --fault, "non-monotone=%d:%d"`, hole, hole), axis))
+	m := r.MaxFit
+	if r.Outcome != catalogue.OK || m.Ended != "non_monotone" || m.OOM == nil || *m.OOM != hole || m.Fits == nil || *m.Fits >= hole || m.Above == nil || *m.Above != *plain.MaxFit.Fits {
+		t.Errorf("%s, %s, but %d does not fit and %d does", r.Outcome, bracket(m), hole, *plain.MaxFit.Fits)
+	}
+	tries := 0
+	for _, trial := range m.Trials {
+		if trial.N == hole {
+			tries++
+		}
+	}
+	if tries != 2 || !warned(r, catalogue.NonMonotone) {
+		t.Errorf("%d was tried %d times; warnings %v", hole, tries, r.Warnings)
 	}
 }
 
@@ -243,6 +286,11 @@ func TestStepsOfATrial(t *testing.T) {
 			for i, peak := range []float64{1000, 500, 1000} { // since the start; since the size before; since the start
 				if got := r.MaxFit.Trials[i].Peak; got == nil || *got != peak {
 					t.Errorf("trial %d: peak %v, want %v", i, got, peak)
+				}
+			}
+			for name, want := range map[string]float64{catalogue.PeakReservedBytes: 2000, catalogue.PeakDeviceBytes: 3000} { // of the confirmation
+				if got := r.Metrics[name]; got == nil || *got != want {
+					t.Errorf("%s at the answer: %v, want %v", name, got, want)
 				}
 			}
 			var got []string

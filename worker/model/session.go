@@ -5,6 +5,7 @@ package model
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"cpbench/plan"
@@ -57,13 +58,15 @@ func (s *session) Run(ctx context.Context, pair plan.Pair, r *result.Result) []r
 		return nil
 	}
 	title := fmt.Sprintf("point %s repeat %d", pair.ID, pair.Repeat)
+	doubts := slices.Clone(r.Warnings)
 	samples, end := s.execute(ctx, setting, title, r)
 	if end.Outcome == catalogue.OOMSuspect && ctx.Err() == nil {
 		// The text only sometimes means memory: a second set of processes shows whether it was chance.
 		s.job.Log.Info("once more", "what", title, "reason", end.Reason, "evidence", end.Evidence)
 		clear(r.Metrics)
-		r.Steps, r.Extra = nil, nil
+		r.Steps, r.Extra, r.Warnings = nil, nil, doubts
 		samples, end = s.execute(ctx, setting, title+" once more", r)
+		end = end.Repeated()
 	}
 	end.Into(r)
 	return samples
@@ -71,6 +74,7 @@ func (s *session) Run(ctx context.Context, pair plan.Pair, r *result.Result) []r
 
 // execute runs one repeat in processes of its own, within workload.timeout.
 func (s *session) execute(ctx context.Context, setting plan.Setting, title string, r *result.Result) ([]result.Sample, ranks.Ending) {
+	outer := ctx
 	ctx, cancel := s.timeout(ctx)
 	defer cancel()
 	if end := s.ready(ctx, setting, r); !end.OK() {
@@ -80,7 +84,7 @@ func (s *session) execute(ctx context.Context, setting plan.Setting, title strin
 	set := ranks.Launch(ctx, s.job, s.nodes, setting, title)
 	samples, end := s.measure(ctx, set, r)
 	set.Close(ctx, end, r)
-	return samples, end
+	return samples, s.unspoilt(outer, setting, end)
 }
 
 // timeout bounds one execution or trial by workload.timeout.

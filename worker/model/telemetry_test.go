@@ -29,6 +29,30 @@ func onGPUs(t *testing.T, old, now string) {
 
 const foreign = `echo 'GPU-aaaa, 4242, 1024, /opt/a b/python3, x'`
 
+// An out-of-memory says nothing about its size if somebody else turns out to compute on the GPU.
+func TestSpoiltByAnother(t *testing.T) {
+	gpus := "resources: {gpus_per_node: 2}\n"
+	for name, text := range map[string]string{
+		"point":  play(1, "oom-spoilt", "0"),
+		"search": play(1, "oom-spoilt-above:30", "0", seek(", to: 640")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			onGPUs(t, foreign, `if [ -e "$SPOILT" ]; then `+foreign+`; fi`)
+			t.Setenv("SPOILT", filepath.Join(t.TempDir(), "it's spoilt"))
+			r, _, _ := newStage(t, text+gpus).perform(t.Context(), 0)
+			if r.Outcome != catalogue.DirtyGPU || !strings.HasPrefix(r.Reason, "it ran out of memory, but GPU-aaaa: process 4242 ") || r.MaxFit != nil && r.MaxFit.OOM != nil {
+				t.Errorf("%s (%s) %s, %+v", r.Outcome, r.Reason, r.Evidence, r.MaxFit)
+			}
+		})
+	}
+	t.Run("not spoilt", func(t *testing.T) {
+		onGPUs(t, foreign, ":")
+		if r, _, _ := newStage(t, play(1, "oom", "0")+gpus).perform(t.Context(), 0); r.Outcome != catalogue.OOMDevice {
+			t.Errorf("%s (%s) %s", r.Outcome, r.Reason, r.Evidence)
+		}
+	})
+}
+
 func TestTelemetry(t *testing.T) {
 	gpus := "resources: {gpus_per_node: 2}\n"
 	t.Run("clean", func(t *testing.T) {

@@ -38,8 +38,10 @@ func (p *Record) missing(facts map[string]string, r *result.Result) []result.Mis
 func (p *Record) applies(facts map[string]string) func(catalogue.When) bool {
 	spec := p.task.Plan.Spec.Workload
 	gpus := p.task.Plan.Arrays[p.task.Task.Array].Shape.GPUsPerNode > 0 || facts["gpu"] != ""
-	other := facts["reference"] != "" || slices.ContainsFunc(slices.Collect(maps.Keys(facts)), func(key string) bool { return strings.HasPrefix(key, "version ") })
-	torch := facts["torch"] != noTorch && (facts["torch"] != "" || spec.Kind == "command" || !other && spec.Kind != "llm")
+	other := facts["reference"] != "" || slices.ContainsFunc(slices.Collect(maps.Keys(facts)), func(key string) bool {
+		return strings.HasPrefix(key, "version ") && !strings.HasSuffix(facts[key], catalogue.AsDeclared)
+	})
+	torch := spec.Kind != "llm" && facts["torch"] != noTorch && (facts["torch"] != "" || spec.Kind == "command" || !other)
 	return func(w catalogue.When) bool {
 		switch w {
 		case catalogue.Always:
@@ -67,11 +69,8 @@ func (p *Record) applies(facts map[string]string) func(catalogue.When) bool {
 	}
 }
 
-// asDeclared ends every fact that the sweep declares and nobody has seen.
-const asDeclared = ", as declared"
-
 // noTorch is the declared version of PyTorch of a program that does not use it.
-const noTorch = "none" + asDeclared
+const noTorch = "none" + catalogue.AsDeclared
 
 // declare adds what the sweep declares and the program has not told. Where both speak the program's word stands, and
 // another one in the sweep is a doubt.
@@ -83,7 +82,7 @@ func (p *Record) declare(told map[string]string, r *result.Result) {
 		saw := cmp.Or(told[key], told[own])
 		switch value := spec.Declare[name]; {
 		case saw == "":
-			told[key] = value + asDeclared
+			told[key] = value + catalogue.AsDeclared
 		case saw != value:
 			r.Warn(catalogue.DeclaredAmiss, fmt.Sprintf("the sweep declares %s %s, but it is %s", name, Redact(key, value), Redact(key, saw)), "mend workload.declare")
 		}

@@ -385,6 +385,14 @@ func TestDeclared(t *testing.T) {
 	if r, _ := settle(t, task(t, command...), nil); why(r, "setting seed") != "" {
 		t.Errorf("a program without PyTorch has to tell its settings: %+v", r.Missing)
 	}
+	if r, _ := settle(t, task(t, "kind: model, ", "kind: model, declare: {jax: '0.7'}, "), nil); why(r, "setting seed") == "" {
+		t.Errorf("a declared version is not the word of a program without PyTorch: %+v", r.Missing)
+	}
+	server := `workload: {kind: llm, declare: {torch: "2.5.1"}, label: A, cache: cold, data: synth, ctx: 0, concurrency: 1, max_tokens: 5, server: {url: "http://127.0.0.1:1"}}`
+	r, facts = settle(t, task(t, sweep, "version: 1\nname: s\n"+server), nil)
+	if facts["torch"] != "2.5.1, as declared" || why(r, "setting seed") != "" || why(r, "server") == "" {
+		t.Errorf("a server that runs on PyTorch has to tell what a model does: %q, %+v", facts["torch"], r.Missing)
+	}
 }
 
 // Only keys of the catalogue are written, whatever a session tells.

@@ -13,6 +13,8 @@ const (
 	driftShare  = 0.02
 	driftMin    = 4
 	autocorrMin = 10
+	trendMin    = 10
+	trendZ      = 2.576 // beyond it lies 1 % of the normal distribution, both sides together
 )
 
 // intervalMin is the least number of samples for which the order-statistic interval of the median reaches 95 %.
@@ -63,15 +65,8 @@ func doubts(steps []float64) []Warning {
 			catalogue.NSmall, fmt.Sprintf("%d timed steps: an interval within the process needs %d", n, intervalMin), "raise workload.iterations",
 		})
 	}
-	if n >= driftMin {
-		first, second := Median(steps[:n/2]), Median(steps[(n+1)/2:])
-		if change := second/first - 1; math.Abs(change) > driftShare {
-			warnings = append(warnings, Warning{
-				catalogue.Drift,
-				fmt.Sprintf("the second half of the timed steps is %+.1f %% against the first", 100*change),
-				"look for other load on the machine, or for clocks that change",
-			})
-		}
+	if text := drift(steps); text != "" {
+		warnings = append(warnings, Warning{catalogue.Drift, text, "look for other load on the machine, or for clocks that change"})
 	}
 	if n >= autocorrMin {
 		if r1 := lag1(steps); math.Abs(r1) > 2/math.Sqrt(float64(n)) {
@@ -83,6 +78,53 @@ func doubts(steps []float64) []Warning {
 		}
 	}
 	return warnings
+}
+
+// drift says how the times change from the first step to the last; empty if that is nothing, or may be chance.
+func drift(steps []float64) string {
+	n := len(steps)
+	if n < driftMin {
+		return ""
+	}
+	first, second := Median(steps[:n/2]), Median(steps[(n+1)/2:])
+	if change := second/first - 1; math.Abs(change) > driftShare {
+		return fmt.Sprintf("the second half of the timed steps is %+.1f %% against the first", 100*change)
+	}
+	switch z := trend(steps); {
+	case n < trendMin:
+	case z > trendZ:
+		return "the timed steps become slower from the first to the last, by little but not by chance"
+	case z < -trendZ:
+		return "the timed steps become faster from the first to the last, by little but not by chance"
+	}
+	return ""
+}
+
+// trend is the test of Mann and Kendall for a trend against the order: about normal with deviation 1 if there is none,
+// above 0 if the values rise. Equal values are allowed for.
+func trend(values []float64) float64 {
+	n := float64(len(values))
+	s, ties := 0.0, 0.0
+	equal := map[float64]float64{}
+	for i, v := range values {
+		equal[v]++
+		for _, earlier := range values[:i] {
+			switch {
+			case v > earlier:
+				s++
+			case v < earlier:
+				s--
+			}
+		}
+	}
+	for _, t := range equal {
+		ties += t * (t - 1) * (2*t + 5)
+	}
+	variance := (n*(n-1)*(2*n+5) - ties) / 18
+	if s == 0 || !(variance > 0) {
+		return 0
+	}
+	return (s - math.Copysign(1, s)) / math.Sqrt(variance)
 }
 
 // slowest returns the rank with the largest median over the iterations; of equal ones the first.

@@ -68,6 +68,9 @@ func TestDoubts(t *testing.T) {
 		{"ramp of 2.1 % between halves", series(8, func(i int) float64 { return 1 + 0.021*float64(i/4) }), []catalogue.Code{catalogue.Drift}},
 		{"faster counts too", series(8, func(i int) float64 { return 1 - 0.03*float64(i/4) }), []catalogue.Code{catalogue.Drift}},
 		{"long ramp", series(20, func(i int) float64 { return 1 + 0.01*float64(i) }), []catalogue.Code{catalogue.Drift, catalogue.Autocorrelated}},
+		{"a small trend", series(10, func(i int) float64 { return 1 + 0.001*float64(i) }), []catalogue.Code{catalogue.Drift, catalogue.Autocorrelated}},
+		{"a small trend of few steps", series(9, func(i int) float64 { return 1 + 0.001*float64(i) }), nil},
+		{"noise without a trend", series(12, func(i int) float64 { return 1 + 0.001*float64(i*7%12) }), nil},
 		{"three steps say only that they are few", series(3, func(i int) float64 { return 1 + float64(i) }), []catalogue.Code{catalogue.NSmall}},
 		{"five are too few", series(5, func(int) float64 { return 1 }), []catalogue.Code{catalogue.NSmall}},
 		{"six are enough", series(6, func(int) float64 { return 1 }), nil},
@@ -80,6 +83,25 @@ func TestDoubts(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// The values are those of Kendall's S by hand, with his variance.
+func TestTrend(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		values []float64
+		want   float64
+	}{
+		"rising":  {[]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 44 / math.Sqrt(125)},
+		"falling": {[]float64{5, 4, 3, 2, 1}, -9 / math.Sqrt(300./18)},
+		"ties":    {[]float64{1, 1, 2, 2}, 3 / math.Sqrt((4*3*13-2*2*1*9)/18.)},
+		"equal":   {[]float64{3, 3, 3, 3}, 0},
+		"none":    {[]float64{1, 2, 1, 2, 1}, 0},
+	} {
+		if got := trend(tt.values); math.Abs(got-tt.want) > 1e-12 {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
 	}
 }
 

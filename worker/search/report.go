@@ -2,6 +2,7 @@ package search
 
 import (
 	"fmt"
+	"slices"
 
 	"cpbench/plan/catalogue"
 	"cpbench/worker/result"
@@ -40,6 +41,12 @@ func (rep *Report) Note(t Trial, f Failure, sizes result.Sizes) {
 	}
 }
 
+// Suspected reports whether the newest trial was of size n and ended as a suspicion, which the next one of n settles.
+func (rep *Report) Suspected(n int64) bool {
+	last := len(rep.Trials) - 1
+	return last >= 0 && rep.Trials[last].N == n && rep.Trials[last].Outcome == catalogue.OOMSuspect
+}
+
 // fill turns the answer of a search into the result of its case point: outcome and reason, the bracket with its trials,
 // the peak and the sizes at the largest size that fits, and the doubts. A search that found no size that fits has the
 // outcome of what stood in its way.
@@ -69,6 +76,19 @@ func (rep *Report) fill(r *result.Result, a Answer) {
 		r.Outcome, r.Reason, r.Evidence = rep.Last.Outcome, rep.Last.Reason, rep.Last.Evidence
 	}
 	warn(r, a)
+	if a.Fits != nil && a.OOM != nil && rep.ofHost(*a.OOM) {
+		r.Warn(catalogue.HostMemory, fmt.Sprintf("limited by host memory: %d ran out of it, not of that of the device", *a.OOM), "ask for more, by resources.mem")
+	}
+}
+
+// ofHost reports whether size n ran out of host memory, by its newest trial that ran out of memory.
+func (rep *Report) ofHost(n int64) bool {
+	for _, t := range slices.Backward(rep.Trials) {
+		if t.N == n && t.Outcome.OutOfMemory() {
+			return t.Outcome == catalogue.OOMHost
+		}
+	}
+	return false
 }
 
 // warn adds the doubts about an answer.

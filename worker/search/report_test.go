@@ -35,6 +35,13 @@ func TestReport(t *testing.T) {
 			noMemory,
 			catalogue.OK, "", noMemory.Evidence, n(20), nil,
 		},
+		{
+			"limited by the host",
+			Answer{Fits: n(20), OOM: n(30), Ended: Closed, Confirmed: 1, Confirms: 1},
+			Failure{catalogue.OOMHost, "the kernel killed", "oom_kill +1"},
+			catalogue.OK, "", "oom_kill +1", n(20),
+			[]catalogue.Code{catalogue.HostMemory},
+		},
 		{"floor", Answer{OOM: n(10), Ended: Floor, Confirms: 1}, noMemory, catalogue.OOMComm, "", noMemory.Evidence, nil, nil},
 		{"no confirmation", Answer{Fits: n(20), Ended: TimeLimit, Confirms: 2, Confirmed: 1, Reason: "no time"}, Failure{}, catalogue.OK, "no time", "", n(20), []catalogue.Code{catalogue.Unconfirmed}},
 		{

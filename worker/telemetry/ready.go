@@ -37,12 +37,22 @@ func (t *Telemetry) Ready(ctx context.Context, n, ranks int) *Problem {
 	if !t.readable(n) {
 		return nil
 	}
+	limit := settleLimit
+	if !t.used {
+		limit = 0 // what was never clean has nothing of ours that could go
+	}
+	found := t.settle(ctx, n, limit, gpu.Expectation{Ranks: ranks})
+	t.used = t.used || found == nil
+	return found
+}
+
+// settle looks at the GPUs of the first n nodes until they are not in use, for so long at most.
+func (t *Telemetry) settle(ctx context.Context, n int, limit time.Duration, want gpu.Expectation) *Problem {
 	again := time.NewTicker(time.Second)
 	defer again.Stop()
 	for began := time.Now(); ; {
-		found := t.look(ctx, n, ranks)
-		if found == nil || found.Outcome != catalogue.DirtyGPU || !t.used || time.Since(began) > settleLimit || ctx.Err() != nil {
-			t.used = t.used || found == nil // what was never clean has nothing of ours that could go
+		found := t.look(ctx, n, want)
+		if found == nil || found.Outcome != catalogue.DirtyGPU || time.Since(began) >= limit || ctx.Err() != nil {
 			return found
 		}
 		select {
@@ -52,8 +62,25 @@ func (t *Telemetry) Ready(ctx context.Context, n, ranks int) *Problem {
 	}
 }
 
+// lingers is how long a process of ours that has ended may still stand in the list of those that compute.
+const lingers = 2 * time.Second
+
+// Spoilt looks once more after an execution has run out of device memory, when nothing of it is left: the problem is that
+// somebody else computes on GPUs of the first n nodes by now, whose memory may be what lacked. It is nil for any other
+// outcome.
+func (t *Telemetry) Spoilt(ctx context.Context, n int, outcome catalogue.Outcome) *Problem {
+	if outcome != catalogue.OOMDevice && outcome != catalogue.OOMComm || !t.readable(n) {
+		return nil
+	}
+	p := t.settle(ctx, n, lingers, gpu.Expectation{Threshold: -1}) // memory of ours may take longer to go
+	if p == nil || p.Outcome != catalogue.DirtyGPU {
+		return nil
+	}
+	return &Problem{Outcome: p.Outcome, Reason: "it ran out of memory, but " + p.Reason, Evidence: p.Evidence}
+}
+
 // look compares the GPUs of the first n nodes with what is expected of them, once.
-func (t *Telemetry) look(ctx context.Context, n, ranks int) *Problem {
+func (t *Telemetry) look(ctx context.Context, n int, want gpu.Expectation) *Problem {
 	var found []gpu.Problem
 	var all []gpu.Device
 	for i, r := range t.nodes.Ask(ctx, n, node.Request{Do: node.Look}) {
@@ -67,7 +94,7 @@ func (t *Telemetry) look(ctx context.Context, n, ranks int) *Problem {
 				m.idle[g.UUID] = *g.MemoryUsed
 			}
 		}
-		own := gpu.Preflight(m.devices, *r.Reading, r.Processes, gpu.Expectation{Ranks: ranks})
+		own := gpu.Preflight(m.devices, *r.Reading, r.Processes, want)
 		if n > 1 {
 			for j := range own {
 				own[j].Text = r.Node + ": " + own[j].Text
@@ -79,6 +106,28 @@ func (t *Telemetry) look(ctx context.Context, n, ranks int) *Problem {
 		found = gpu.Preflight(all, gpu.Reading{}, nil, gpu.Expectation{Threshold: -1})
 	}
 	return problem(found)
+}
+
+// Room is the memory that one GPU had free before the present execution, the least of the first n nodes; nil if a GPU
+// did not tell, or none can be read.
+func (t *Telemetry) Room(n int) *float64 {
+	var least *float64
+	for i := range n {
+		m := t.member(i)
+		if m == nil {
+			return nil
+		}
+		for _, d := range m.devices {
+			idle, ok := m.idle[d.UUID]
+			if !ok || d.MemoryTotal == nil {
+				return nil
+			}
+			if free := *d.MemoryTotal - idle; least == nil || free < *least {
+				least = &free
+			}
+		}
+	}
+	return least
 }
 
 // member is the node with an index, nil if nothing can be read there.

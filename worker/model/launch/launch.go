@@ -67,7 +67,7 @@ func (o Order) Processes() ([]Process, error) {
 	case launcher == "none":
 		return []Process{o.here("the command", argv, env, all)}, nil
 	case launcher == "torchrun" && nodes == 1:
-		return []Process{o.here("torchrun", o.torchrun("--standalone", "--nnodes=1"), env, all)}, nil
+		return []Process{o.here("torchrun", o.torchrun("--nnodes=1", "--rdzv_backend=c10d", "--rdzv_endpoint=localhost:0", "--rdzv_id="+o.Meeting), env, all)}, nil
 	case os.Getenv("SLURM_JOB_ID") == "":
 		return nil, fmt.Errorf("launcher %s on %d nodes starts a job step, but this is no Slurm job; submit the script with sbatch", launcher, nodes)
 	case launcher == "torchrun":
@@ -108,7 +108,8 @@ func (o Order) inside(argv, env []string) (wrapped, environ []string) {
 }
 
 // torchrun is the command of one torchrun. Its options are spelled with underscores, as releases before 2.0 know no
-// others. A rank that ended is never started again: a rank that ran out of memory has its say, and no other.
+// others, and the meeting of one node takes any free port: --standalone of some releases, such as 1.13, takes 29400 for
+// all. A rank that ended is never started again: a rank that ran out of memory has its say, and no other.
 func (o Order) torchrun(options ...string) []string {
 	argv := o.Setting.Command
 	run := []string{"torchrun"}

@@ -60,11 +60,11 @@ func TestContainerOrder(t *testing.T) {
 	}{
 		{"fork", apptainer, "1", 4, []string{bin + "/apptainer", "exec", "--nv", "--pwd", "/opt/bin/python3", "model.py"}, "srun"},
 		{"none", apptainer, "1", 1, []string{bin + "/apptainer", "exec", "/opt/bin/python3", "model.py"}, "srun"},
-		{"torchrun", apptainer, "1", 1, []string{bin + "/apptainer", "/opt/bin/python3", "-m", "torch.distributed.run", "--standalone", "/opt/bin/python3", "model.py"}, "srun"},
+		{"torchrun", apptainer, "1", 1, []string{bin + "/apptainer", "/opt/bin/python3", "-m", "torch.distributed.run", "--rdzv_endpoint=localhost:0", "/opt/bin/python3", "model.py"}, "srun"},
 		{"torchrun", apptainer, "2", 1, []string{"srun", "-N", "2", bin + "/apptainer", "/opt/bin/python3", "-m", "torch.distributed.run", "model.py"}, "--container-image"},
 		{"srun", apptainer, "2", 1, []string{"srun", "-n", "4", bin + "/apptainer", "/opt/bin/python3", "model.py"}, "--container-image"},
 		{"none", pyxis, "1", 1, []string{"srun", "-n", "1", "--container-image=", "/opt/bin/python3", "model.py"}, "apptainer"},
-		{"torchrun", pyxis, "1", 1, []string{"srun", "-n", "1", "--container-image=", "/opt/bin/python3", "-m", "torch.distributed.run", "--standalone", "model.py"}, "apptainer"},
+		{"torchrun", pyxis, "1", 1, []string{"srun", "-n", "1", "--container-image=", "/opt/bin/python3", "-m", "torch.distributed.run", "--rdzv_endpoint=localhost:0", "model.py"}, "apptainer"},
 		{"torchrun", pyxis, "2", 1, []string{"srun", "-N", "2", "--container-image=", "/opt/bin/python3", "-m", "torch.distributed.run", "model.py"}, "apptainer"},
 		{"srun", pyxis, "2", 1, []string{"srun", "-n", "4", "--container-image=", "--container-env=", "/opt/bin/python3", "model.py"}, "apptainer"},
 	} {

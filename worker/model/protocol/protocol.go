@@ -64,6 +64,9 @@ type (
 	Memory struct {
 		Cold Peak `json:"cold"`
 		Warm Peak `json:"warm"`
+		// Usable is what tensors may take as the device is now, without what contexts and libraries hold beside them; null:
+		// the total of Device.
+		Usable *int64 `json:"usable_bytes,omitempty"`
 	}
 	// Peak is memory in bytes; null means not measured.
 	Peak struct {
@@ -90,6 +93,9 @@ type (
 	Error struct {
 		Class string `json:"class,omitempty"`
 		Text  string `json:"text"`
+		// MemoryShort tells that hardly any memory of the device was left then, with which a suspicion that happens again is
+		// an out-of-memory.
+		MemoryShort bool `json:"memory_short,omitempty"`
 	}
 	// Alive is a sign of life. A rank that has sent one sends more, as often as Start asks.
 	Alive struct {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"cpbench/plan/catalogue"
 	"cpbench/worker/model/protocol"
 )
 
@@ -126,7 +125,7 @@ func (s *Set) note(ev event) Ending {
 	case *protocol.Metrics:
 		r.Figures = m.Metrics
 	case *protocol.OOM:
-		return Ending{Outcome: catalogue.OOMDevice, Reason: fmt.Sprintf("rank %d ran out of memory in %.20s", ev.rank, m.Where), Evidence: m.Text, rank: ev.rank}
+		return oomEnding(ev.rank, m)
 	case *protocol.Error:
 		end := errorEnding(ev.rank, m)
 		r.echoed = r.echoed || end.echo

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"cpbench/plan/catalogue"
+	"cpbench/worker/evidence"
 	"cpbench/worker/model/launch"
 	"cpbench/worker/model/protocol"
 	"cpbench/worker/result"
@@ -26,6 +27,7 @@ type Ending struct {
 	Evidence string
 
 	rank   int
+	short  bool           // hardly any memory of the device was left, by the rank's own word
 	echo   bool           // may well be the consequence of another rank's failure
 	final  bool           // no other rank can explain it better
 	exit   bool           // known from the exit of the process only
@@ -62,6 +64,14 @@ func (e Ending) told() bool { return e.signal == syscall.SIGTERM || e.signal == 
 // may answer it with any exit code and any words, but not with another signal.
 func (e Ending) mayBeOurs() bool {
 	return e.Outcome == catalogue.Error && (e.signal == 0 || e.told())
+}
+
+// Repeated is the ending of an execution that was to settle the suspicion of one before it, in processes of its own.
+func (e Ending) Repeated() Ending {
+	if e.Outcome = evidence.Repeated(e.Outcome, e.Evidence); e.Outcome == catalogue.OOMSuspect && e.short {
+		e.Outcome = catalogue.OOMDevice
+	}
+	return e
 }
 
 // Into writes the ending into a result: outcome, reason and evidence.
@@ -124,9 +134,19 @@ var echoes = []string{
 	"remote process exited", // NCCL
 }
 
+// oomEnding is a rank's own word that it ran out of memory, unless the numbers in it say otherwise.
+func oomEnding(rank int, m *protocol.OOM) Ending {
+	found := evidence.Judge(m.Text)
+	end := Ending{Outcome: found.Outcome, Reason: fmt.Sprintf("rank %d ran out of memory in %.20s", rank, m.Where), Evidence: m.Text, rank: rank}
+	if found.Note != "" {
+		end.Reason += "; " + found.Note
+	}
+	return end
+}
+
 // errorEnding is a rank's own word. Its class counts where it is an outcome that a rank can know.
 func errorEnding(rank int, m *protocol.Error) Ending {
-	end := Ending{Outcome: catalogue.Error, Reason: fmt.Sprintf("rank %d failed", rank), Evidence: m.Text, rank: rank}
+	end := Ending{Outcome: catalogue.Error, Reason: fmt.Sprintf("rank %d failed", rank), Evidence: m.Text, rank: rank, short: m.MemoryShort}
 	if class := catalogue.Outcome(m.Class); slices.Contains(claims, class) {
 		end.Outcome = class
 		end.final = class == catalogue.TooBig || class == catalogue.Skipped // the same on all ranks

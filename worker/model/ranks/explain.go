@@ -33,7 +33,8 @@ func (s *Set) explain(end Ending) Ending {
 	if end.Outcome != catalogue.Error || end.final {
 		return end
 	}
-	if found, rank, ok := s.findText(end); ok {
+	// The numbers of a rank's own word may have said it already.
+	if found, rank, ok := s.findText(end); ok && (found.Outcome != catalogue.Error || !strings.HasSuffix(end.Reason, found.Note)) {
 		end.Outcome, end.Evidence = found.Outcome, found.Fragment
 		if found.Note != "" {
 			end.Evidence += "\n" + found.Note
