@@ -49,7 +49,7 @@ llm-server: ## a real vLLM for the CPU, with a tiny model, in the cache folder; 
 	bash worker/llm/llmtest/server/install.sh
 
 llm-server-test: llm-server ## a sweep on it, and vLLM's own client beside ours
-	CPBENCH_TEST_REQUIRE=llm go test -count=1 -timeout 20m -run '^(TestLLMServer|TestVLLMClient)$$' ./cmd/cpbench ./worker/llm/account/peer
+	CPBENCH_TEST_REQUIRE=llm go test -count=1 -timeout 20m -run '^(TestLLMServer|TestLLMServerKilled|TestVLLMClient)$$' ./cmd/cpbench ./worker/llm/account/peer
 
 gpu-test: build ## the shipped model on this machine's GPUs; python3 needs a torch that sees them
 	CPBENCH_TEST_GPU=1 go test -count=1 -timeout 10m -v -run '^TestGPU$$' ./cmd/cpbench

@@ -160,6 +160,11 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
 			d.add(Pos{key.Line, key.Column}, "remove it", "%q has no effect in this version: %s", at, text)
 			return
 		}
+		if other, ok := elsewhere[at]; ok {
+			d.bad[other[0]] = true // or it would be told as missing as well
+			d.add(Pos{key.Line, key.Column}, other[1], "unknown key %q%s", key.Value, in(path))
+			return
+		}
 		like := nearest(key.Value, names)
 		if like != "" {
 			d.bad[strings.TrimPrefix(path+"."+like, ".")] = true // or it would be told as missing as well

@@ -19,6 +19,13 @@ var unbuilt = map[string]string{
 	"workload.metrics.better": "figures are not yet compared",
 }
 
+// elsewhere names keys that stand at another place of the format: the key there, and what to write. Comparisons of LLM
+// servers that were written for other programs use them.
+var elsewhere = map[string][2]string{
+	"workload.url":     {"workload.server", "write `server: {url: \"http://127.0.0.1:8000\"}`"},
+	"workload.repeats": {"repeats", "it stands at the top of the spec, beside workload"},
+}
+
 // structFields maps the YAML names of a struct to its fields, those of embedded structs as well, and lists them in order.
 func structFields(t reflect.Type) (map[string][]int, []string) {
 	fields, names := map[string][]int{}, []string{}

@@ -67,6 +67,9 @@ type LLM struct {
 	// Sampling are fields of the request such as `temperature: 0`, sent as they are. What is not here is the server's
 	// default.
 	Sampling Arguments `yaml:"sampling" json:"sampling,omitempty"`
+	// FrameUsage asks the server to count its tokens in every frame (vLLM, SGLang). Then the rate without the tokens of
+	// the first text is known, and whether a frame is a token; frames become longer.
+	FrameUsage bool `yaml:"frame_usage" json:"frame_usage,omitempty"`
 	// TemplateKwargs are further arguments of the chat template.
 	TemplateKwargs Arguments `yaml:"template_kwargs" json:"template_kwargs,omitempty"`
 	// Timeouts bound each request.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"cpbench/plan"
 
@@ -114,6 +115,7 @@ func TestLLMServing(t *testing.T) {
 	}
 }
 
+// Rule 30 of the accounting: servers that are there take turns, A B and B A.
 func TestLLMTasksByURL(t *testing.T) {
 	t.Parallel()
 	p, _ := newPlan(t, byURL, plan.Options{})
@@ -426,6 +428,48 @@ name: s
 workload: {kind: llm, label: , cache: [], data: [synth, ""], ctx: 0, concurrency: 1, max_tokens: , server: {url: "http://h:1"}}
 `)
 	diffProblems(t, got, []string{"workload.label is missing", "workload.cache is missing", `data: unknown source of prompts ""`, "workload.max_tokens: 0 is out of range"})
+}
+
+// TestLLMKeysElsewhere: a key that is known by another place is told it, and nothing is told to be missing.
+func TestLLMKeysElsewhere(t *testing.T) {
+	t.Parallel()
+	const rest = "version: 1\nname: s\nworkload: {kind: llm, label: A, cache: cold, data: synth, ctx: 0, concurrency: 1, max_tokens: 5, "
+	for line, want := range map[string]string{
+		`url: "http://h:1"`:                       `unknown key "url" in workload | write ` + "`server: {url: \"http://127.0.0.1:8000\"}`",
+		`server: {url: "http://h:1"}, repeats: 3`: `unknown key "repeats" in workload | it stands at the top of the spec, beside workload`,
+	} {
+		if got := problemsOf(t, rest+line+"}\n"); len(got) != 1 || !strings.HasSuffix(got[0], want) {
+			t.Errorf("%s: %q", line, got)
+		}
+	}
+}
+
+// TestLLMWholeContract plans the two sweeps of one variant that a comparison of servers begins with: cold with mixed
+// arrivals over both sources, and its warm companion.
+func TestLLMWholeContract(t *testing.T) {
+	t.Parallel()
+	cold, sum := newPlan(t, `version: 1
+name: cold
+repeats: 3
+workload: {kind: llm, label: A, server: {url: "http://127.0.0.1:8000"}, ctx: [0, 32000, 150000], data: [legal, synth], data_dir: corpus,
+  concurrency: [1, 2, 3], mixed: {short_ctx: 8000}, max_tokens: 1500, thinking: true, reasoning_effort: high, priority: 10, cache: cold}
+`, plan.Options{})
+	if sum.Points != 18 || sum.Cases != 6 || sum.Pairs != 24*3 || len(sum.Warnings) > 0 {
+		t.Errorf("%+v", sum)
+	}
+	w := cold.Spec.Workload
+	if time.Duration(w.MetricsSettle) != 2*time.Second || time.Duration(w.Mixed.Delay) != time.Second || w.KeepText ||
+		w.DataFiles != (plan.DataFiles{Opinions: "opinions_cl.jsonl", Filings: "filings_recap.jsonl"}) || !*w.Thinking || *w.Priority != 10 {
+		t.Errorf("%+v", w)
+	}
+	_, sum = newPlan(t, `version: 1
+name: warm
+repeats: 4
+workload: {kind: llm, label: A, server: {url: "http://127.0.0.1:8000"}, ctx: [32000], data: [synth], concurrency: [1, 2, 3], max_tokens: 1500, cache: warm}
+`, plan.Options{})
+	if sum.Points != 3 || sum.Cases != 0 || sum.Pairs != 3*4 || len(sum.Warnings) > 0 {
+		t.Errorf("%+v", sum)
+	}
 }
 
 // TestValueWithinItself: YAML lets an alias stand within what it names.

@@ -55,7 +55,7 @@ func (s *Spec) checkLLM(ps *problems) {
 var setElsewhere = map[string]string{
 	"model": "workload.model", "messages": "workload.data", "max_tokens": "workload.max_tokens", "max_completion_tokens": "workload.max_tokens",
 	"cache_salt": "workload.cache", "cache_prompt": "workload.cache", "chat_template_kwargs": "workload.template_kwargs",
-	"reasoning_effort": "workload.reasoning_effort", "priority": "workload.priority", "stream": "", "stream_options": "", "n": "", "chat_template": "",
+	"reasoning_effort": "workload.reasoning_effort", "priority": "workload.priority", "stream": "", "stream_options": "workload.frame_usage", "n": "", "chat_template": "",
 }
 
 // checkRequests finds what is wrong with what is sent.

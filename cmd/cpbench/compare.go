@@ -6,8 +6,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"cpbench/cmd/cpbench/states"
 	"cpbench/collect/compare"
 	"cpbench/collect/compare/sheet"
 	"cpbench/collect/table"
@@ -37,7 +39,7 @@ cpbench compare --a COLD --a WARM                # one variant: its rows, and no
 		Description: "Rows with equal axis values are compared: means of independent repeats (of starts, where a run starts its server), the\n" +
 			"ratio B/A with its 95 % interval, a verdict, and what could have been seen at all. Rows that differ in anything else\n" +
 			"are refused with the keys that differ, unless --key declares one to be under test or --accept takes it as it is.\n" +
-			"Exit code 3: a row was refused, or nothing could be compared.",
+			"Exit code 3: a row was refused, or none has a good result on both sides.",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "a", Usage: "a `RUN` of side A, the base; may be repeated", Destination: &o.a},
 			&cli.StringSliceFlag{Name: "b", Usage: "a `RUN` of side B; may be repeated", Destination: &o.b},
@@ -77,6 +79,7 @@ func runCompare(s *streams, o *compareOptions, args []string) error {
 	if len(a) == 1 && len(b) == 0 && opt.By == "" && hasVariants(a[0]) {
 		opt.By = "label" // one run that holds both
 	}
+	opt.States = states.Remember(slices.Concat(a, b)).Of // as the last collect or status has heard them
 	r, err := compare.New(a, b, opt)
 	var wrong *compare.Mistake
 	if errors.As(err, &wrong) {
@@ -172,7 +175,8 @@ func tellRefusals(s *streams, r *compare.Report) error {
 	if r.Comparable() {
 		return nil
 	}
-	for _, part := range r.Refusals() {
+	refusals := r.Refusals()
+	for _, part := range refusals {
 		s.warnf("%s refused: the sides differ in what is not under test:", countText(len(part.Rows), "row"))
 		flags := ""
 		for _, d := range part.Differ {
@@ -180,6 +184,9 @@ func tellRefusals(s *streams, r *compare.Report) error {
 			flags += " --accept " + shellWord(d.Key)
 		}
 		s.hintf("name what is under test with --key, or take the difference as it is:%s", flags)
+	}
+	if len(r.Rows) > 0 && len(refusals) == 0 {
+		s.warnf("no row has a good result on both sides")
 	}
 	if len(r.Rows) == 0 {
 		s.warnf("no row has both sides: %d rows have one", len(r.Single))

@@ -269,7 +269,22 @@ func asJSON(t *testing.T, line []byte) map[string]any {
 	return v
 }
 
-// TestDocsLinks: what a page points to is there.
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// anchors are the headings of a page as links name them.
+func anchors(page []byte) []string {
+	var all []string
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllSubmatch(page, -1) {
+		name := regexp.MustCompile(`[^a-z0-9 _-]`).ReplaceAllString(strings.ToLower(string(m[1])), "")
+		all = append(all, "#"+strings.ReplaceAll(name, " ", "-"))
+	}
+	return all
+}
+
+// TestDocsLinks: what a page points to is there, and so is the heading in it.
 func TestDocsLinks(t *testing.T) {
 	t.Parallel()
 	checked := 0
@@ -286,10 +301,17 @@ func TestDocsLinks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, m := range regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`).FindAllSubmatch(page, -1) {
+			for _, m := range regexp.MustCompile(`\]\(([^)#:]*)(#[^)]*)?\)`).FindAllSubmatch(page, -1) {
 				checked++
-				if _, err := os.Stat(dir + "/" + string(m[1])); err != nil {
-					t.Errorf("%s points to %s: %v", e.Name(), m[1], err)
+				target := page
+				if len(m[1]) > 0 {
+					path := dir + "/" + string(m[1])
+					if target, err = os.ReadFile(path); err != nil && !isDir(path) {
+						t.Errorf("%s points to %s: %v", e.Name(), m[1], err)
+					}
+				}
+				if anchor := string(m[2]); anchor != "" && !slices.Contains(anchors(target), anchor) {
+					t.Errorf("%s points to %s%s, and there is no such heading", e.Name(), m[1], anchor)
 				}
 			}
 		}

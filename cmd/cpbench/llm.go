@@ -134,8 +134,11 @@ func runPreflight(ctx context.Context, s *streams, path string, o *llmOptions) e
 
 // load reads a spec. A dry run needs less of one.
 func (o *llmOptions) load(path string) (*source, error) {
-	if o.dryRun {
+	switch {
+	case o.dryRun:
 		return loadLook(path)
+	case isAddress(path):
+		return nil, &usageError{"the address of a server is enough for a dry run alone", "add --dry-run, or name the spec whose requests are to be tried"}
 	}
 	return load(request{path: path})
 }

@@ -226,7 +226,7 @@ func TestPreflightDryRun(t *testing.T) {
 		code int
 		want []string
 	}{
-		{s.url, exitDone, []string{"models: vllm 0.99.0 serves tiny"}},
+		{s.url, exitDone, []string{"models: vllm 0.99.0 serves tiny", "limit: prompt and output together have at most 4096 tokens"}},
 		{"good.yaml", exitDone, []string{"host here (this machine)\n  ok    telemetry: GPUs 1, processes 0, interfaces 0, memory ", s.url + "/metrics\n  ok    telemetry: "}},
 		{"bad.yaml", exitIncomplete, []string{
 			"  bad   telemetry: no GPU has a UUID that begins with \"GPU-9\"; there are GPU-8f3a77c1\n", "  ok    telemetry: GPUs 0, ",
@@ -248,6 +248,9 @@ func TestPreflightDryRun(t *testing.T) {
 	}
 	if _, errs, code := s.run("llm", "preflight", "good.yaml"); code != exitUsage || !strings.Contains(errs, "workload.label is missing") {
 		t.Errorf("a preflight that generates takes half a spec: exit %d: %s", code, errs)
+	}
+	if _, errs, code := s.run("llm", "preflight", s.url); code != exitUsage || !strings.Contains(errs, "add --dry-run, or name the spec") {
+		t.Errorf("a preflight that generates takes an address: exit %d: %s", code, errs)
 	}
 	for _, path := range []string{"/v1/chat/completions", "/v1/completions", "/tokenize"} {
 		if n := len(s.server.Requests(path)); n != 0 {

@@ -230,8 +230,8 @@ func TestServingDirtyGPU(t *testing.T) {
 	}
 }
 
-// TestServingWarmup sends short requests before the first group: at its largest concurrency, with texts and salts that
-// no group has, and without a trace in any number.
+// Rule 24 of the accounting: short requests before the first group, at its largest concurrency, with texts and salts
+// that no group has, and without a trace in any number.
 func TestServingWarmup(t *testing.T) {
 	t.Parallel()
 	s := newServing(t, llmtest.Config{CountCached: true})
@@ -283,6 +283,28 @@ func TestServingWarmup(t *testing.T) {
 		if r.Group.Audit != "clean" || hasWarning(r, catalogue.Preflight) {
 			t.Errorf("%s: %s %v", key, r.Group.Audit, r.Warnings)
 		}
+	}
+}
+
+// TestServingFrameUsage asks for the usage in every frame, and has the rate without the tokens of the first text.
+func TestServingFrameUsage(t *testing.T) {
+	t.Parallel()
+	s := newServing(t, llmtest.Config{Continuous: true, PerFrame: 5 * time.Millisecond})
+	s.spec("repeats: 1", "  server: {url: URL}\n  warmup: 0\n  frame_usage: true\n  cache: cold\n  ctx: 0\n  concurrency: 1\n  max_tokens: 20\n")
+	if out, errs, code := s.run("run", "sweep.yaml"); code != exitDone {
+		t.Fatalf("exit %d\n%s%s", code, out, errs)
+	}
+	for _, r := range s.server.Requests("/v1/chat/completions") {
+		if !strings.Contains(r.Body, `"continuous_usage_stats":true`) {
+			t.Errorf("sent %s", r.Body)
+		}
+	}
+	r := s.only()
+	if unbiased, decode := r.Metrics[catalogue.DecodeUnbiasedTokensPerSecond], r.Metrics[catalogue.DecodeTokensPerSecond]; unbiased == nil || *unbiased >= *decode {
+		t.Errorf("unbiased %v, decode %v", unbiased, decode)
+	}
+	if settings, _ := s.lines("group")[0]["settings"].(map[string]any); settings["frame_usage"] != true {
+		t.Errorf("settings %v", settings)
 	}
 }
 

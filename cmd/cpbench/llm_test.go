@@ -199,7 +199,7 @@ func TestServing(t *testing.T) {
 	t.Parallel()
 	s := newServing(t, llmtest.Config{Key: "sesame-open-now", CountCached: true, DraftTokens: 2, TokensPerFrame: 2, PerFrame: 5 * time.Millisecond})
 	s.spec("repeats: 2", "  server: {url: URL}\n  api_key_env: SERVING_KEY\n  cache: [cold, warm]\n  ctx: [400]\n  concurrency: [1, 2]\n"+
-		"  mixed: {short_ctx: 250, delay: 20ms}\n  max_tokens: 40\n  keep_text: true\n  sampling: {temperature: 0}\n")
+		"  mixed: {short_ctx: 250, delay: 20ms}\n  max_tokens: 120\n  keep_text: true\n  sampling: {temperature: 0}\n")
 	out, errs, code := s.run("run", "sweep.yaml")
 	if code != exitDone {
 		t.Fatalf("exit %d\n%s%s", code, out, errs)
@@ -225,8 +225,8 @@ func TestServing(t *testing.T) {
 				t.Errorf("%s: no %s", key, name)
 			}
 		}
-		if mixed := strings.Contains(key, "mixed"); mixed != (r.Group.Overlap != nil && *r.Group.Overlap) || mixed != (r.Metrics[catalogue.LongTTFTSeconds] != nil) {
-			t.Errorf("%s: overlap %v", key, r.Group.Overlap)
+		if mixed := strings.Contains(key, "mixed"); mixed != (r.Group.Overlap != nil && *r.Group.Overlap) || mixed != (r.Metrics[catalogue.LongTTFTSeconds] != nil) || mixed == (r.Metrics[catalogue.BarrierSkewSeconds] != nil) {
+			t.Errorf("%s: overlap %v, skew %v", key, r.Group.Overlap, r.Metrics[catalogue.BarrierSkewSeconds])
 		}
 	}
 	s.checkRecords(out + errs)

@@ -18,7 +18,7 @@ import (
 // loadLook reads what a dry run looks at: a spec in which all that only a measurement needs may be missing, or the
 // address of a server in place of one.
 func loadLook(name string) (*source, error) {
-	if strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://") {
+	if isAddress(name) {
 		text := "workload: {kind: llm, server: {url: " + strconv.Quote(name) + "}}\n"
 		return planLook(name, []byte(text))
 	}
@@ -27,6 +27,10 @@ func loadLook(name string) (*source, error) {
 		return nil, &usageError{err.Error(), "name a spec, a YAML file, or the address of a server: http://HOST:PORT"}
 	}
 	return planLook(name, text)
+}
+
+func isAddress(name string) bool {
+	return strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://")
 }
 
 // planLook makes a plan by which nothing is measured.

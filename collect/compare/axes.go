@@ -91,7 +91,7 @@ func (c *comparison) named() error {
 			return err
 		}
 	}
-	c.guard = guard.New(c.o.Keys, c.o.Accept)
+	c.guard = guard.New(c.o.Keys, c.o.Accept, c.tests)
 	labels := [2][]string{made[0][guard.Label], made[1][guard.Label]}
 	if c.sides[1] == nil {
 		if len(labels[0]) == 1 {
@@ -100,7 +100,7 @@ func (c *comparison) named() error {
 		return nil
 	}
 	if !slices.Equal(labels[0], labels[1]) {
-		c.guard = guard.New(append([]string{guard.Label}, c.o.Keys...), c.o.Accept)
+		c.guard = guard.New(append([]string{guard.Label}, c.o.Keys...), c.o.Accept, c.tests)
 	}
 	telling := cmp.Or(c.o.By, guard.Label)
 	x, y := made[0][telling], made[1][telling]

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"cpbench/collect"
 	"cpbench/collect/compare/cell"
 	"cpbench/collect/compare/guard"
 	"cpbench/collect/compare/turns"
@@ -38,6 +39,8 @@ type Options struct {
 	Metrics []string
 	// Threshold is the smallest change that matters, such as 0.01.
 	Threshold float64
+	// States adds what the scheduler has told of tasks, as collect.Set.Judge has it; nil: the files alone decide.
+	States func(run *folder.Run, array, task int, files collect.State) collect.State
 }
 
 // Report is a comparison, or what is known of one variant.
@@ -114,8 +117,8 @@ func New(a, b []*folder.Run, o Options) (*Report, error) {
 		return nil, err
 	}
 	r := &Report{
-		Schema: Schema, Kind: c.kind, A: c.sides[0], B: c.sides[1], Threshold: o.Threshold, Axes: c.axes,
-		Under: c.under(), Rows: []Row{}, Single: []Single{}, Notes: []Note{},
+		Schema: Schema, Kind: c.kind, A: c.sides[0], B: c.sides[1], Threshold: o.Threshold, Axes: append([]string{}, c.axes...),
+		Under: append([]string{}, c.under()...), Rows: []Row{}, Single: []Single{}, Notes: []Note{},
 	}
 	rows := c.rows()
 	metrics, err := c.metrics(rows)
@@ -123,6 +126,9 @@ func New(a, b []*folder.Run, o Options) (*Report, error) {
 		return nil, err
 	}
 	c.report = r
+	if slices.ContainsFunc(metrics, func(m cell.Metric) bool { return slices.Contains(ofGoodput, m.Name) }) {
+		c.guard.HoldGoodput()
+	}
 	for _, g := range rows {
 		if c.sides[1] != nil && (len(g.entries[0]) == 0 || len(g.entries[1]) == 0) {
 			side := c.sides[0]
@@ -135,14 +141,14 @@ func New(a, b []*folder.Run, o Options) (*Report, error) {
 		r.Rows = append(r.Rows, c.row(g, metrics))
 	}
 	r.Differs, r.Accepted, r.Beside = c.guard.Told()
-	for _, text := range c.guard.Doubts(c.tests) {
+	for _, text := range c.guard.Doubts() {
 		r.Notes = append(r.Notes, Note{Text: text})
 	}
 	r.adjust()
 	r.summarize(metrics)
 	if r.B != nil {
 		r.Order = c.order(rows)
-		if r.Order.GapSeconds != nil {
+		if r.Order.Doubtful() {
 			r.Notes = append(r.Notes, Note{catalogue.NotInterleaved, r.Order.Text})
 		}
 	}
@@ -152,12 +158,14 @@ func New(a, b []*folder.Run, o Options) (*Report, error) {
 	return r, nil
 }
 
-// Comparable reports whether at least one row was compared and none was refused. A report of one variant is.
+// Comparable reports whether at least one row has a good execution on both sides, and none was refused. A report of one
+// variant is.
 func (r *Report) Comparable() bool {
 	if r.B == nil {
 		return true
 	}
-	return len(r.Rows) > 0 && !slices.ContainsFunc(r.Rows, func(row Row) bool { return len(row.Refused) > 0 })
+	return slices.ContainsFunc(r.Rows, func(row Row) bool { return row.A.Good > 0 && row.B.Good > 0 }) &&
+		!slices.ContainsFunc(r.Rows, func(row Row) bool { return len(row.Refused) > 0 })
 }
 
 // adjust corrects the p-values for their number.

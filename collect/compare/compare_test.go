@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,7 +83,8 @@ func TestSignAndBase(t *testing.T) {
 	}
 }
 
-// TestStartsAreTheUnit: repeats within a start only give its value, and starts are paired by the task that held both.
+// TestStartsAreTheUnit is rule 28 of the accounting: repeats within a start only give its value, and starts are paired
+// by the task that held both.
 func TestStartsAreTheUnit(t *testing.T) {
 	t.Parallel()
 	w := world{value: func(p plan.Pair, st plan.Setting) float64 {
@@ -281,8 +283,23 @@ func TestOrderOfTime(t *testing.T) {
 	if o.Interleaved || o.GapSeconds == nil || *o.GapSeconds != (44*time.Minute+30*time.Second).Seconds() || o.LaterSeconds != 3600 {
 		t.Errorf("%+v", o)
 	}
-	if len(r.Notes) == 0 || r.Notes[0].Code != catalogue.NotInterleaved {
+	told := func(r *compare.Report) bool {
+		return slices.ContainsFunc(r.Notes, func(n compare.Note) bool { return n.Code == catalogue.NotInterleaved })
+	}
+	if !told(r) {
 		t.Errorf("no warning: %v", r.Notes)
+	}
+	// One execution of A that was run again at the end makes no turns of two blocks.
+	w.begin, w.touch = stamp.Add(time.Hour), nil
+	late := steps(0.1)
+	late.touch = func(p plan.Pair, _ plan.Setting, x *result.Result) {
+		if p.Repeat == 4 && p.Values[0] == "1" {
+			x.Started, x.Ended = stamp.Add(3*time.Hour), stamp.Add(3*time.Hour+time.Minute)
+		}
+	}
+	r = compared(t, one(late.fill(t, newRun(t, model))), one(w.fill(t, newRun(t, model))), compare.Options{})
+	if r.Order.Interleaved || !told(r) {
+		t.Errorf("%+v", r.Order)
 	}
 }
 
@@ -316,7 +333,7 @@ func TestFlags(t *testing.T) {
 	plain, hot := steps(0.1), steps(0.2)
 	hot.touch, hot.begin = throttled, stamp.Add(time.Hour)
 	a, b := plain.fill(t, newRun(t, model)), hot.fill(t, newRun(t, model))
-	if c := compared(t, one(a), one(b), compare.Options{}).Rows[0].Cells[0]; c.Verdict != cell.NotAssessed || c.Why != "only one side is throttled" {
+	if c := compared(t, one(a), one(b), compare.Options{}).Rows[0].Cells[0]; c.Verdict != cell.NotAssessed || c.Why != "only B is marked throttled" {
 		t.Errorf("%s: %s", c.Verdict, c.Why)
 	}
 	plain.touch, plain.begin = throttled, stamp.Add(2*time.Hour)

@@ -78,6 +78,7 @@ func abRun(t *testing.T) *folder.Run {
 	text := strings.NewReplacer("label: [A, B]", `label: [A, "B|x"]`, "cache: cold", "cache: [cold, warm]", "max_tokens: 64",
 		"max_tokens: 64\n  mixed: {short_ctx: 1000}\n  sampling: {temperature: 0}").Replace(llm)
 	return world{
+		facts: map[string]string{"governor": "performance"},
 		value: func(p plan.Pair, st plan.Setting) float64 {
 			g := st.Serving.Group
 			v := (0.1 + 1e-5*float64(g.Ctx)) * (1 + 0.05*float64(p.Start)) * jitter(p.Start*3+p.Nth())
@@ -170,6 +171,35 @@ workload: {kind: model, mode: inference, command: ["true"], ranks: cp, point: {t
 	}
 	b := w.fill(t, newRun(t, strings.Replace(sweep, "[64, 128]", "[128, 256]", 1)))
 	golden(t, "model.md", compared(t, one(a), one(b), compare.Options{Accept: []string{"cpbench"}}))
+}
+
+// TestManyUnlike: rows that were refused for their prompts, or failed in the same way, stand in one line however many they
+// are.
+func TestManyUnlike(t *testing.T) {
+	t.Parallel()
+	text := strings.Replace(served, "ctx: [0, 100]", "ctx: [0, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000, 1100, 1200, 1300]", 1)
+	w := world{value: func(plan.Pair, plan.Setting) float64 { return 0.2 }}
+	own := func(salt string) func(plan.Pair, plan.Setting, *result.Result) {
+		return func(_ plan.Pair, st plan.Setting, r *result.Result) {
+			if r.Group.Prompts = fmt.Sprint(salt, st.Serving.Group.Ctx, "aaaaaaaaaaaa"); salt == "x" {
+				r.Outcome = catalogue.Error
+			}
+		}
+	}
+	w.touch = own("a")
+	a := one(w.fill(t, newRun(t, strings.Replace(text, "LABEL", "A", 1))))
+	for salt, want := range map[string]string{
+		"b": "- all 14 rows: `prompts_sha256` (a0aaaaaaaaaa, a1000aaaaaaa, a100aaaaaaaa, a1100aaaaaaa and 10 more; b0aaaaaaaaaa, ",
+		"x": "- B: 3 error: cache=cold data=synth ctx=0 concurrency=2 cache label=cold; ",
+	} {
+		w.touch, w.begin = own(salt), stamp.Add(time.Hour)
+		r := compared(t, a, one(w.fill(t, newRun(t, strings.Replace(text, "LABEL", "B", 1)))), compare.Options{})
+		got := page(t, r)
+		_, list, ok := strings.Cut(got, want)
+		if n := strings.Count(list, "\n- "); !ok || n != 0 {
+			t.Errorf("%s: %v, %d more lines: %s", salt, ok, n, got)
+		}
+	}
 }
 
 // TestFold: of hundreds of rows the page shows those that claim something, and says how many it leaves out.

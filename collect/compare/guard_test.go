@@ -11,6 +11,7 @@ import (
 	"cpbench/collect/compare/cell"
 	"cpbench/collect/compare/guard"
 	"cpbench/plan"
+	"cpbench/plan/catalogue"
 	"cpbench/plan/folder"
 	"cpbench/worker/result"
 )
@@ -55,8 +56,8 @@ func fact(key, value string) func(plan.Pair, plan.Setting, *result.Result) {
 	return func(_ plan.Pair, _ plan.Setting, r *result.Result) { r.Provenance[key] = value }
 }
 
-// TestGuard: rows that differ in more than the variant are refused, with the key and both values; declared or accepted
-// they are compared, and the report says it.
+// TestGuard is rule 31 of the accounting: rows that differ in more than the variant are refused, with the key and both
+// values; declared or accepted they are compared, and the report says it.
 func TestGuard(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -137,19 +138,28 @@ func TestNotRefused(t *testing.T) {
 		text    string
 		change  *strings.Replacer
 		touch   func(plan.Pair, plan.Setting, *result.Result)
+		facts   map[string]string
 		differs string
 		beside  string
 	}{
 		{name: "the server of a label", text: served, change: strings.NewReplacer("h:8000", "h:8001"), differs: `workload.server.url ("http://h:8000"; "http://h:8001")`},
 		{name: "its version", text: served, touch: fact("server_version", "0.26"), differs: "server_version (0.25.1; 0.26)"},
+		{name: "when it was started", text: served, touch: fact("server_started", "2026-01-02T03:04:05Z")},
 		{name: "the served name", text: served, touch: fact("served_model", "m-b")},
 		{name: "the node", text: model, touch: fact("host", "n2"), beside: "host (n1; n2)"},
+		{name: "a binding, whatever CPUs it was to", text: model, touch: func(p plan.Pair, _ plan.Setting, r *result.Result) {
+			r.Provenance["slurm_bind"] = fmt.Sprint("quiet,mask_cpu:0x", p.Repeat)
+		}, facts: map[string]string{"python": "3.11", "setting attention": "flash"}, beside: "slurm_bind (not known; quiet,mask_cpu)"},
+		{
+			name: "declared, and told", text: model, change: strings.NewReplacer("mode: inference", `mode: inference, declare: {python: "3.11"}`),
+			facts: map[string]string{"python": "3.11, as declared", "setting attention": "flash"},
+		},
 		{name: "jobs and positions", text: model, touch: fact("slurm_job", "18_3")},
 		{name: "timeouts", text: served, change: strings.NewReplacer("max_tokens: 64", "max_tokens: 64\n  timeouts: {idle: 1m}")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			a, b := pair(t, tt.text, tt.change, tt.touch, nil)
+			a, b := pair(t, tt.text, tt.change, tt.touch, tt.facts)
 			r := compared(t, a, b, compare.Options{})
 			if !r.Comparable() || r.Rows[0].Cells[0].Verdict != cell.Faster {
 				t.Errorf("refused for %q, %s", texts(r.Rows[0].Refused), r.Rows[0].Cells[0].Verdict)
@@ -158,6 +168,19 @@ func TestNotRefused(t *testing.T) {
 				t.Errorf("differs %q, beside %q", texts(r.Differs), texts(r.Beside))
 			}
 		})
+	}
+}
+
+// TestServerRestarted: two processes of a server on a side are a doubt about it, and no difference between the sides.
+func TestServerRestarted(t *testing.T) {
+	t.Parallel()
+	a, b := pair(t, served, nil, func(p plan.Pair, _ plan.Setting, r *result.Result) {
+		r.Provenance["server_started"] = fmt.Sprint("2026-01-02T03:04:0", p.Repeat/2, "Z")
+	}, nil)
+	r := compared(t, a, b, compare.Options{})
+	want := compare.Note{Code: catalogue.ServerRestarted, Text: "B: the repeats were measured on 2 processes of the server, which differ by chance as well"}
+	if !r.Comparable() || !slices.Contains(r.Notes, want) {
+		t.Errorf("refused for %q, notes %v", texts(r.Rows[0].Refused), r.Notes)
 	}
 }
 
@@ -171,6 +194,53 @@ func TestSameLabel(t *testing.T) {
 	}
 	if r.A.Name != "A" || r.B.Name != "B" {
 		t.Errorf("sides %s and %s", r.A.Name, r.B.Name)
+	}
+}
+
+// TestFollowsFromAxis: how many GPUs and CPUs a task has follows from the axis under test.
+func TestFollowsFromAxis(t *testing.T) {
+	t.Parallel()
+	w := steps(0.1)
+	w.touch = func(_ plan.Pair, st plan.Setting, r *result.Result) {
+		r.Provenance["gpu_count"], r.Provenance["cpus_allowed"] = fmt.Sprint(st.Ranks), fmt.Sprint(8*st.Ranks)
+	}
+	run := w.fill(t, newRun(t, model))
+	if r := compared(t, one(run), nil, compare.Options{By: "cp"}); !r.Comparable() || !slices.Contains(texts(r.Differs), "gpu_count (1; 4)") {
+		t.Errorf("refused for %q, differs %q", texts(r.Rows[0].Refused), texts(r.Differs))
+	}
+	w.touch, w.begin = fact("gpu_count", "2"), stamp.Add(time.Hour)
+	r := compared(t, one(run), one(w.fill(t, newRun(t, model))), compare.Options{})
+	if got := texts(r.Rows[0].Refused); !slices.Contains(got, "gpu_count (1; 2)") {
+		t.Errorf("two runs with other GPUs: %q", got)
+	}
+}
+
+// TestGoodputLimits: goodput is compared under the same limits only; to other metrics they mean nothing.
+func TestGoodputLimits(t *testing.T) {
+	t.Parallel()
+	text := strings.Replace(served, "max_tokens: 64", "max_tokens: 64\n  goodput: {ttft_ms: 500}", 1)
+	good := func(_ plan.Pair, _ plan.Setting, r *result.Result) { r.Set(catalogue.GoodFraction, 0.9) }
+	a, b := pair(t, text, strings.NewReplacer("ttft_ms: 500", "ttft_ms: 900"), good, nil)
+	if r := compared(t, a, b, compare.Options{}); !r.Comparable() || len(r.Beside) != 1 {
+		t.Errorf("refused for %q, beside %q", texts(r.Rows[0].Refused), texts(r.Beside))
+	}
+	r := compared(t, a, b, compare.Options{Metrics: []string{catalogue.GoodFraction}})
+	if got := texts(r.Rows[0].Refused); len(got) != 1 || !strings.HasPrefix(got[0], "workload.goodput") {
+		t.Errorf("goodput under other limits is refused for %q", got)
+	}
+}
+
+// TestNoProvenanceFile: what only the files of tasks tell cannot be compared without them, and the report says so.
+func TestNoProvenanceFile(t *testing.T) {
+	t.Parallel()
+	const doubt = "no task of a side has left its provenance.json (rows: 4)"
+	a, b := pair(t, model, nil, nil, nil)
+	if r := compared(t, a, b, compare.Options{}); !r.Comparable() || !strings.Contains(fmt.Sprint(r.Notes), doubt) {
+		t.Errorf("notes: %v", r.Notes)
+	}
+	a, b = pair(t, model, nil, nil, map[string]string{"python": "3.11", "setting attention": "flash"})
+	if r := compared(t, a, b, compare.Options{}); !r.Comparable() || strings.Contains(fmt.Sprint(r.Notes), "provenance.json") {
+		t.Errorf("notes: %v", r.Notes)
 	}
 }
 

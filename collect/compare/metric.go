@@ -18,6 +18,9 @@ var (
 	}
 )
 
+// ofGoodput are the metrics that the limits of workload.goodput make.
+var ofGoodput = []string{catalogue.GoodFraction, catalogue.GoodRequestsPerSecond, catalogue.LimitsMet}
+
 // metrics are those that are compared: the ones asked for, else the main ones of the workload.
 func (c *comparison) metrics(rows []*group) ([]cell.Metric, error) {
 	seen := figures(rows)
@@ -26,7 +29,10 @@ func (c *comparison) metrics(rows []*group) ([]cell.Metric, error) {
 		names = c.usual(rows, seen)
 	}
 	var list []cell.Metric
-	for _, name := range names {
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			continue // asked for twice
+		}
 		m, ok := metricOf(name, seen)
 		if !ok {
 			return nil, mistake("measured were "+strings.Join(slices.Sorted(maps.Keys(seen)), ", "), "unknown metric %q", name)
@@ -92,9 +98,9 @@ func sameVisible(rows []*group) bool {
 	for _, g := range rows {
 		for side := range g.entries {
 			for e := range g.good(side) {
-				first, _ := e.Result.Metric(catalogue.TTFTSeconds)
-				if visible, ok := e.Result.Metric(catalogue.FirstVisibleSeconds); ok && visible != first {
-					return false
+				first, any := e.Result.Metric(catalogue.TTFTSeconds)
+				if visible, ok := e.Result.Metric(catalogue.FirstVisibleSeconds); ok != any || visible != first {
+					return false // another time, or no answer at all
 				}
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"cpbench/collect/compare/cell"
+	"cpbench/collect/compare/guard"
 	"cpbench/plan/catalogue"
 )
 
@@ -28,7 +29,24 @@ func (c *comparison) failed(row *Row, side int, h *Half) {
 		c.note(row, "", fmt.Sprintf("%s: %d of %d are in no mean: %s", c.sides[side].Name, h.Planned-h.Good, h.Planned, text))
 	}
 	if h.Units == 1 {
-		c.note(row, "", fmt.Sprintf("%s: n=1 is no evidence of repeatability", c.sides[side].Name))
+		why := ""
+		if h.UnitOf == guard.ByStart {
+			why = ", since a single start of the server has all repeats; workload.starts asks for more"
+		}
+		c.note(row, "", fmt.Sprintf("%s: n=1 is no evidence of repeatability%s", c.sides[side].Name, why))
+	}
+}
+
+// restarted notes that the repeats of a side were measured on several processes of a server, as far as it tells them.
+func (c *comparison) restarted(row *Row, g *group, side int) {
+	begun := map[string]bool{}
+	for e := range g.good(side) {
+		if at := e.run.set.Provenance(e.Pair, nil)["server_started"]; at != "" && guard.UnitOf(e.Result) == guard.ByRepeat {
+			begun[at] = true
+		}
+	}
+	if n := len(begun); n > 1 {
+		c.note(row, catalogue.ServerRestarted, fmt.Sprintf("%s: the repeats were measured on %d processes of the server, which differ by chance as well", c.sides[side].Name, n))
 	}
 }
 
@@ -63,7 +81,7 @@ func (c *comparison) firstWords(g *group, side int, order *[]catalogue.Code) map
 		}
 		for _, w := range x.Warnings {
 			if _, ok := first[w.Code]; !ok {
-				first[w.Code] = c.words(side, w.Code, w.Text)
+				first[w.Code] = c.words(side, w.Code)
 			}
 			if !slices.Contains(*order, w.Code) {
 				*order = append(*order, w.Code)
@@ -74,17 +92,43 @@ func (c *comparison) firstWords(g *group, side int, order *[]catalogue.Code) map
 }
 
 // words are those of the first warning with a code on a side, for all of them: a page with a note for every row is not
-// read, and the results have each in full.
-func (c *comparison) words(side int, code catalogue.Code, text string) string {
-	k := wordKey{side, code}
-	if known, ok := c.said[k]; ok {
-		return known
-	}
+// read, and the results have each in full. Where others have other words they are an instance.
+func (c *comparison) words(side int, code catalogue.Code) string {
 	if c.said == nil {
-		c.said = map[wordKey]string{}
+		c.said = c.sayings()
 	}
-	c.said[k] = text
-	return text
+	s := c.said[wordKey{side, code}]
+	if s.varied {
+		return "for instance " + s.first
+	}
+	return s.first
+}
+
+// sayings are the first words of every warning on each side.
+func (c *comparison) sayings() map[wordKey]saying {
+	said := map[wordKey]saying{}
+	for i := range c.entries {
+		e := &c.entries[i]
+		if e.Result == nil {
+			continue
+		}
+		for _, w := range e.Result.Warnings {
+			k := wordKey{e.side, w.Code}
+			s, ok := said[k]
+			if !ok {
+				s.first = w.Text
+			}
+			s.varied = s.varied || s.first != w.Text
+			said[k] = s
+		}
+	}
+	return said
+}
+
+// saying are the words of a warning.
+type saying struct {
+	first  string
+	varied bool // others are not the same
 }
 
 type wordKey struct {
@@ -100,7 +144,7 @@ var flagCodes = []catalogue.Code{
 }
 
 // oneSided lists the doubts that the good executions of one side have and those of the other have not.
-func oneSided(g *group) []string {
+func (c *comparison) oneSided(g *group) []string {
 	var has [2]map[catalogue.Code]bool
 	for side := range has {
 		has[side] = map[catalogue.Code]bool{}
@@ -112,8 +156,10 @@ func oneSided(g *group) []string {
 	}
 	var list []string
 	for _, code := range flagCodes {
-		if has[0][code] != has[1][code] {
-			list = append(list, fmt.Sprintf("only one side is %s", code))
+		for side, s := range c.sides {
+			if has[side][code] && !has[1-side][code] {
+				list = append(list, fmt.Sprintf("only %s is marked %s", s.Name, code))
+			}
 		}
 	}
 	return list

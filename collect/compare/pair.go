@@ -9,19 +9,20 @@ import (
 
 // pairing finds what the units of two sides share, unit by unit: a task, in which both ran in one allocation; a turn of
 // servers that are there, which the plan has put side by side; or prompts that no other unit of its side had. What is
-// the same for all units, such as prompts that never change, pairs nothing. Pairs that share nothing would cost degrees
-// of freedom and gain nothing: then the samples are two of their own.
+// the same for all units, such as prompts that never change, pairs nothing, and neither does an allocation that one of
+// the two ran in again later. Pairs that share nothing would cost degrees of freedom and gain nothing, and a few pairs
+// would leave most of the units out: then the samples are two of their own.
 func pairing(a, b []unit) cell.Pairs {
 	for _, way := range []struct {
 		name string
 		key  func(*unit) string
 	}{
-		{"in one task", func(u *unit) string { return fmt.Sprintf("%p %v %d", u.run, u.task, u.number) }},
+		{"in one task", allocation},
 		{"of one turn", turn},
 		{"with the same prompts", prompts},
 	} {
 		p := match(a, b, way.key)
-		if len(p.Of) >= cell.MinPairs {
+		if n := len(p.Of); n >= cell.MinPairs && 2*n > max(len(a), len(b)) {
 			p.Name = fmt.Sprintf("paired by %s %s", guard.UnitOf(a[0].entries[0].Result), way.name)
 			return p
 		}
@@ -29,14 +30,22 @@ func pairing(a, b []unit) cell.Pairs {
 	return cell.Pairs{}
 }
 
-// turn is the repeat of a run whose servers are taken in turns; empty of any other.
+// allocation is the attempt at a task that held all of a unit; empty if it took several.
+func allocation(u *unit) string {
+	if u.attempt == "" {
+		return ""
+	}
+	return fmt.Sprintf("%p %v %s %d", u.run, u.task, u.attempt, u.number)
+}
+
+// turn is the repeat of a run whose servers are taken in turns, in one attempt; empty of any other.
 func turn(u *unit) string {
 	spec := u.run.Plan.Spec
 	warm := u.entries[0].CacheLabel() == "warm_repeat" // those stand in a row, and in no turn
-	if spec.Workload.Kind != "llm" || spec.Workload.Server.URL == "" || spec.Order != "blocks" || warm {
+	if spec.Workload.Kind != "llm" || spec.Workload.Server.URL == "" || spec.Order != "blocks" || warm || u.attempt == "" {
 		return ""
 	}
-	return fmt.Sprintf("%p %d", u.run, u.number)
+	return fmt.Sprintf("%p %s %d", u.run, u.attempt, u.number)
 }
 
 // prompts is the hash of what a unit of one group has sent; empty of any other unit.

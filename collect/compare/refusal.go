@@ -13,7 +13,8 @@ type Refusal struct {
 	Differ []guard.Difference
 }
 
-// Refusals gathers the rows that were refused, by what differs.
+// Refusals gathers the rows that were refused, by what differs. Every row has prompts of its own, so those that differ in
+// them stand together, with the hashes of all.
 func (r *Report) Refusals() []Refusal {
 	at := map[string]int{}
 	var list []Refusal
@@ -22,16 +23,33 @@ func (r *Report) Refusals() []Refusal {
 		if len(row.Refused) == 0 {
 			continue
 		}
-		key := fmt.Sprint(row.Refused)
+		key := ""
+		for _, d := range row.Refused {
+			if key += "\x00" + d.Key; d.Key != guard.Prompts {
+				key += fmt.Sprint(d.A, d.B)
+			}
+		}
 		j, ok := at[key]
 		if !ok {
 			j = len(list)
 			at[key] = j
-			list = append(list, Refusal{Differ: row.Refused})
+			list = append(list, Refusal{})
 		}
 		list[j].Rows = append(list[j].Rows, r.Name(row.Values))
+		list[j].Differ = merged(list[j].Differ, row.Refused)
 	}
 	return list
+}
+
+// merged adds differences to those in the same keys; the first ones may be none.
+func merged(all, more []guard.Difference) []guard.Difference {
+	if all == nil {
+		return slices.Clone(more)
+	}
+	for i, d := range more {
+		all[i] = all[i].With(d)
+	}
+	return all
 }
 
 // Apart says in which axes no value of one side is one of the other, where no row has both: each is what is under test,

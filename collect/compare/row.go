@@ -63,6 +63,7 @@ type unit struct {
 	run     *input
 	number  int    // of the start or the repeat
 	task    [2]int // array and task, of all of its executions
+	attempt string // and restart, of all of them; empty: they took several
 	entries []*entry
 }
 
@@ -147,7 +148,10 @@ func (g *group) units(side int) []unit {
 		if !ok {
 			j = len(list)
 			at[k] = j
-			list = append(list, unit{run: e.run, number: k.number, task: [2]int{e.Array, e.Task}})
+			list = append(list, unit{run: e.run, number: k.number, task: [2]int{e.Array, e.Task}, attempt: e.attempt()})
+		}
+		if list[j].attempt != e.attempt() {
+			list[j].attempt = ""
 		}
 		list[j].entries = append(list[j].entries, e)
 	}
@@ -196,6 +200,7 @@ func (c *comparison) row(g *group, metrics []cell.Metric) Row {
 	}
 	row := Row{Values: g.values, Case: g.rowCase, A: half(g.entries[0], own[0]), Cells: []cell.Cell{}}
 	c.failed(&row, 0, &row.A)
+	c.restarted(&row, g, 0)
 	if c.sides[1] == nil {
 		for _, m := range metrics {
 			if x, ok := m.Alone(g.rowCase, results(own[0])); ok {
@@ -209,11 +214,12 @@ func (c *comparison) row(g *group, metrics []cell.Metric) Row {
 	h := half(g.entries[1], own[1])
 	row.B = &h
 	c.failed(&row, 1, row.B)
+	c.restarted(&row, g, 1)
 	how := pairing(own[0], own[1])
 	if len(own[0]) > 0 && len(own[1]) > 0 {
 		row.Refused = c.guard.Check(g.rowCase, g.members(), how.Name != "")
 	}
-	flags, both := oneSided(g), [2][]cell.Unit{results(own[0]), results(own[1])}
+	flags, both := c.oneSided(g), [2][]cell.Unit{results(own[0]), results(own[1])}
 	for _, m := range metrics {
 		if x, ok := m.Compare(g.rowCase, both, how); ok {
 			x.Judge(m, c.o.Threshold, len(row.Refused) > 0, flags)
@@ -255,7 +261,7 @@ func (c *comparison) order(rows []*group) *turns.Order {
 		}
 		for side := range g.entries {
 			for e := range g.good(side) {
-				task := fmt.Sprint(slices.Index(c.runs, e.run), e.Array, e.Task)
+				task := fmt.Sprint(slices.Index(c.runs, e.run), e.Array, e.Task, e.attempt())
 				all = append(all, turns.Execution{Side: side, Began: e.Result.Started, Ended: e.Result.Ended, Task: task})
 			}
 		}

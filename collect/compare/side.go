@@ -36,7 +36,7 @@ type comparison struct {
 	tests   []string // axes under test
 	guard   *guard.Guard
 	report  *Report
-	said    map[wordKey]string // first words of a warning, by side and code
+	said    map[wordKey]saying // of warnings, by side and code
 }
 
 // gather reads the runs, refuses the same execution twice, and puts every execution on its side.
@@ -51,6 +51,9 @@ func gather(a, b []*folder.Run, o Options) (*comparison, error) {
 		set, err := collect.Load([]*folder.Run{run})
 		if err != nil {
 			return nil, err
+		}
+		if o.States != nil {
+			set.Judge(o.States)
 		}
 		c.runs = append(c.runs, &input{run, set})
 		if kind := run.Plan.Spec.Workload.Kind; c.kind != "" && kind != c.kind {
@@ -139,6 +142,9 @@ func (c *comparison) assign(n int) error {
 	}
 	return c.named()
 }
+
+// attempt names the attempt and the restart of a good execution: those of one task share an allocation.
+func (e *entry) attempt() string { return fmt.Sprintf("a%d.%d", e.Result.Attempt, e.Result.Restart) }
 
 // good reports whether an execution is in the means.
 func (e *entry) good() bool { return e.Outcome.Fits() && e.Result != nil }

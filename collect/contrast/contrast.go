@@ -46,29 +46,21 @@ type Contrast struct {
 	Estimate float64
 	// Lo and Hi bound it at Level; nil: there are too few values.
 	Lo, Hi *float64
-	// P is the probability of a difference at least as large if there is none, by the t-test; nil: too few values.
+	// P is the probability of a difference at least as large if there is none, by the t-test; nil: there are too few
+	// values, or they have no spread at all, by which alone that test can tell what chance does.
 	P *float64
 	// Rank is that of the Mann-Whitney test, a second opinion that assumes no distribution; nil: too few values, or pairs.
 	Rank *float64
 
-	se, df, sd float64 // of the difference, on the scale on which it was made; sd of one value, or of one pair
+	va, vb float64 // variances of the values of each side, on the scale on which they were compared; of pairs va is theirs
 }
 
 // Unpaired compares samples that have nothing in common, by Welch's t. Each side needs a value, and 2 for an interval.
 func Unpaired(a, b []float64) Contrast {
 	c := Contrast{Method: Welch, NA: len(a), NB: len(b), Ratio: positive(a) && positive(b)}
-	x, y := c.scale(a), c.scale(b)
-	ma, va := moments(x)
-	mb, vb := moments(y)
-	na, nb := float64(len(a)), float64(len(b))
-	if len(a) >= 2 && len(b) >= 2 {
-		ea, eb := va/na, vb/nb
-		c.se, c.sd = math.Sqrt(ea+eb), math.Sqrt((va+vb)/2)
-		c.df = na + nb - 2
-		if ea+eb > 0 {
-			c.df = (ea + eb) * (ea + eb) / (ea*ea/(na-1) + eb*eb/(nb-1))
-		}
-	}
+	var ma, mb float64
+	ma, c.va = moments(c.scale(a))
+	mb, c.vb = moments(c.scale(b))
 	c.bound(mb - ma)
 	if len(a) >= minRank && len(b) >= minRank {
 		// Clones, since a sample is sorted in place. Values that are all the same have no rank: that is no difference.
@@ -89,30 +81,42 @@ func Pairs(a, b []float64) Contrast {
 	for i := range differences {
 		differences[i] = y[i] - x[i]
 	}
-	mean, variance := moments(differences)
-	if n >= 2 {
-		c.sd = math.Sqrt(variance)
-		c.se, c.df = c.sd/math.Sqrt(float64(n)), float64(n-1)
-	}
+	var mean float64
+	mean, c.va = moments(differences)
 	c.bound(mean)
 	return c
 }
 
-// bound completes a contrast whose difference, its error and degrees of freedom are known. No degrees: no bounds.
+// precision is the standard error of the difference, with so many further values of the same spread on each side, or
+// further pairs, and its degrees of freedom. No degrees: there are too few values now.
+func (c *Contrast) precision(more int) (se, df float64) {
+	na, nb := float64(c.NA+more), float64(c.NB+more)
+	switch ea, eb := c.va/na, c.vb/nb; {
+	case c.NA < 2 || c.NB < 2:
+		return 0, 0
+	case c.Method == Paired:
+		return math.Sqrt(ea), na - 1
+	case ea+eb == 0:
+		return 0, na + nb - 2
+	default:
+		return math.Sqrt(ea + eb), (ea + eb) * (ea + eb) / (ea*ea/(na-1) + eb*eb/(nb-1))
+	}
+}
+
+// bound completes a contrast whose difference and variances are known. No degrees of freedom: no bounds.
 func (c *Contrast) bound(difference float64) {
 	c.Estimate = c.back(difference)
-	if c.df <= 0 {
+	se, df := c.precision(0)
+	if df <= 0 {
 		return
 	}
-	reach, p := 0.0, 0.0
-	switch {
-	case c.se > 0:
-		reach, p = c.se*critical(1-Level, c.df), tail(math.Abs(difference)/c.se, c.df)
-	case difference == 0:
-		p = 1
+	reach := 0.0
+	if se > 0 {
+		p := tail(math.Abs(difference)/se, df)
+		reach, c.P = se*critical(1-Level, df), &p
 	}
 	lo, hi := c.back(difference-reach), c.back(difference+reach)
-	c.Lo, c.Hi, c.P = &lo, &hi, &p
+	c.Lo, c.Hi = &lo, &hi
 }
 
 // None is the estimate of no difference at all.

@@ -70,7 +70,7 @@ func TestSignAndBase(t *testing.T) {
 	t.Parallel()
 	a, b := []float64{100, 100, 100}, []float64{80, 80, 80}
 	for _, c := range []Contrast{Unpaired(a, b), Pairs(a, b)} {
-		if !c.Ratio || !near(c.Estimate, 0.8, 1e-12) || *c.P != 0 || !near(*c.Lo, 0.8, 1e-12) || c.None() != 1 {
+		if !c.Ratio || !near(c.Estimate, 0.8, 1e-12) || c.P != nil || !near(*c.Lo, 0.8, 1e-12) || c.None() != 1 {
 			t.Errorf("80 against the base of 100: %+v", c)
 		}
 	}
@@ -85,7 +85,7 @@ func TestSignAndBase(t *testing.T) {
 	if c := Unpaired([]float64{2, 8}, []float64{4, 16}); !near(c.Estimate, 2, 1e-12) { // geometric means 4 and 8
 		t.Errorf("a ratio: %+v", c)
 	}
-	if c := Unpaired([]float64{3, 3}, []float64{3, 3, 3}); c.Estimate != 1 || *c.P != 1 || *c.Lo != 1 || *c.Hi != 1 {
+	if c := Unpaired([]float64{3, 3}, []float64{3, 3, 3}); c.Estimate != 1 || c.P != nil || *c.Lo != 1 || *c.Hi != 1 {
 		t.Errorf("the same values: %+v", c)
 	}
 }
@@ -147,7 +147,7 @@ func TestMore(t *testing.T) {
 	}{
 		{"enough already", Unpaired(spreadOf(8, 0.01), spreadOf(8, 0.01)), 0},
 		{"3 of 1 % need 6", Unpaired(spreadOf(3, 0.01), spreadOf(3, 0.01)), 3},
-		{"of unequal ones the fewer", Unpaired(spreadOf(3, 0.01), spreadOf(4, 0.01)), 3},
+		{"of unequal ones fewer", Unpaired(spreadOf(3, 0.01), spreadOf(20, 0.01)), 2},
 		{"deterministic", Unpaired([]float64{2, 2}, []float64{2, 2}), 0},
 	} {
 		if got, ok := tt.c.More(0.02); !ok || got != tt.want {
@@ -157,16 +157,18 @@ func TestMore(t *testing.T) {
 	if _, ok := Unpaired(spreadOf(3, 0.9), spreadOf(3, 0.9)).More(0.02); ok {
 		t.Error("a spread of 90 % is promised to show 2 %")
 	}
-	// What More promises, Visible confirms: one fewer would not do.
-	for _, cv := range []float64{0.012, 0.03, 0.1} {
-		k, ok := Unpaired(spreadOf(4, cv), spreadOf(4, cv)).More(0.02)
-		if !ok {
-			t.Fatal(cv)
+	// What More promises, Visible confirms: one fewer would not do. So it is with sides that differ in number or spread.
+	for _, tt := range []struct {
+		na, nb   int
+		sda, sdb float64
+	}{{4, 4, 0.012, 0.012}, {4, 4, 0.03, 0.03}, {4, 4, 0.1, 0.1}, {3, 30, 0.01, 0.003}, {3, 3, 0.0001, 0.0085}, {3, 9, 0.02, 0.001}} {
+		seen := func(more int) float64 {
+			v, _ := Unpaired(spreadOf(tt.na+more, tt.sda), spreadOf(tt.nb+more, tt.sdb)).Visible()
+			return v
 		}
-		with, _ := Unpaired(spreadOf(4+k, cv), spreadOf(4+k, cv)).Visible()
-		without, _ := Unpaired(spreadOf(3+k, cv), spreadOf(3+k, cv)).Visible()
-		if with > 0.02 || without <= 0.02 {
-			t.Errorf("spread %v: %d more see %.4f, one fewer %.4f", cv, k, with, without)
+		k, ok := Unpaired(spreadOf(tt.na, tt.sda), spreadOf(tt.nb, tt.sdb)).More(0.02)
+		if !ok || k == 0 || seen(k) > 0.02 || seen(k-1) <= 0.02 {
+			t.Errorf("%+v: %d more see %.4f, one fewer %.4f", tt, k, seen(k), seen(k-1))
 		}
 	}
 }

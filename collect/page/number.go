@@ -3,6 +3,7 @@ package page
 import (
 	"math"
 	"strconv"
+	"strings"
 
 	"cpbench/plan/catalogue"
 )
@@ -34,6 +35,26 @@ func Scaled(metric string, v float64) string {
 		return Significant(v/m.Scale, 3)
 	}
 	return Significant(v/m.Scale, 4)
+}
+
+// PlusMinus prints a mean and the standard deviation behind it. The deviation has two digits and the mean ends where it
+// does: further digits of the mean are noise.
+func PlusMinus(mean, sd float64) string {
+	if sd == 0 {
+		return Significant(mean, 4) + " ± 0"
+	}
+	deviation := Significant(sd, 2)
+	text := Significant(mean, 6) // of values that hardly differ
+	if cut := strconv.FormatFloat(mean, 'f', decimals(deviation), 64); len(cut) < len(text) {
+		text = cut
+	}
+	return text + " ± " + deviation
+}
+
+// decimals is the number of digits behind the point of a number.
+func decimals(number string) int {
+	_, behind, _ := strings.Cut(number, ".")
+	return len(behind)
 }
 
 // Count writes a number of things: 1 row, 2 rows.

@@ -12,6 +12,27 @@ import (
 	"pgregory.net/rapid"
 )
 
+func TestPlusMinus(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		mean, sd float64
+		want     string
+	}{
+		{749.1, 123.4, "749 ± 123"},
+		{8.793, 6.2, "8.8 ± 6.2"},
+		{350.72, 0.71, "350.72 ± 0.71"},
+		{1594, 913, "1594 ± 913"},
+		{0.0123, 1.9, "0.0 ± 1.9"},
+		{99.9125, 0.0000014, "99.9125 ± 0.0000014"}, // six digits are enough of a mean
+		{40, 0, "40.00 ± 0"},
+		{0, 0, "0 ± 0"},
+	} {
+		if got := PlusMinus(tt.mean, tt.sd); got != tt.want {
+			t.Errorf("PlusMinus(%v, %v) = %q, want %q", tt.mean, tt.sd, got, tt.want)
+		}
+	}
+}
+
 func TestSignificant(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -34,6 +34,7 @@ func (t *Table) WriteMarkdown(w io.Writer) error {
 	fmt.Fprintf(b, "\n%s\n", page.Inline(t.Readout()))
 	fmt.Fprintf(b, "\n%s\n", t.statistic())
 	t.writeIntervals(b)
+	t.writeDrafts(b)
 	t.writeNotes(b)
 	writeAbsences(b, "Missing", t.Absences(false))
 	writeAbsences(b, unmeasured, t.Absences(true))

@@ -40,6 +40,7 @@ type Serving struct {
 	SD    map[string]float64
 
 	values map[string][]float64 // behind each mean
+	drafts [][]float64          // accepted per round: behind the mean at each position of a draft
 }
 
 // serves reports whether the table is one of `kind: llm`.
@@ -71,7 +72,7 @@ func (t *Table) serve(r *Row, good []*collect.Pair) {
 		}
 	}
 	units := t.units(good)
-	s.Units = len(units)
+	s.Units, s.drafts = len(units), draftsOf(units)
 	r.Metrics = map[string]float64{}
 	for _, m := range catalogue.ServingMetrics() {
 		var values []float64

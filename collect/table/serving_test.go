@@ -1,9 +1,11 @@
 package table
 
 import (
+	"bytes"
 	"encoding/csv"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -129,6 +131,54 @@ func TestServingLabelsStayApart(t *testing.T) {
 	}
 	if n := len(table.Rows); n != 8+2*8+1 { // the cold points, the warm ones twice, and one evicted
 		t.Errorf("%d rows", n)
+	}
+}
+
+// Rule 24 of the accounting: the page says how many of the prompts behind one barrier were different.
+func TestServingUniquePrompts(t *testing.T) {
+	t.Parallel()
+	run := newRun(t, serving)
+	measure(t, run, func(pair plan.Pair, st plan.Setting, r *result.Result) bool {
+		serve(pair, st.Serving.Group, r, 1)
+		if r.Group.Unique = r.Group.Streams; st.Serving.Group.Label == "A" && pair.Nth() == 1 {
+			r.Group.Unique--
+		}
+		return true
+	})
+	// Two sizes under two caches of a group with 2 streams and one with 3, three repeats of two variants; of A the first
+	// of each has one prompt twice.
+	want := Field{"Unique prompts", "112 of 120 within their groups"}
+	if meta := build(t, run).servingMeta(); !slices.Contains(meta, want) {
+		t.Errorf("%q is not in %q", want, meta)
+	}
+}
+
+// TestServingDrafts: accepted drafts by position have a table of their own, in which a start is one value.
+func TestServingDrafts(t *testing.T) {
+	t.Parallel()
+	run := newRun(t, `version: 1
+name: s
+repeats: 2
+workload: {kind: llm, label: [A, B], cache: cold, data: synth, ctx: 0, concurrency: 2, max_tokens: 5, starts: 3, server: {command: ["x{label}", "{port}"]}}
+`)
+	measure(t, run, func(pair plan.Pair, st plan.Setting, r *result.Result) bool {
+		serve(pair, st.Serving.Group, r, 1)
+		if st.Serving.Group.Label == "A" {
+			r.Group.PerPosition = []float64{0.6 + 0.1*float64(pair.Start) + 0.01*float64(pair.Nth()), 0.25}
+		}
+		return true
+	})
+	table := build(t, run)
+	var page bytes.Buffer
+	table.writeDrafts(&page)
+	// The starts have 0.715, 0.815 and 0.915; no share is above 1.
+	want := "| A     | cold  | synth |   0 |       2 | 0.815 (0.567–1.00) | 0.250 (0.250–0.250) | 3 starts, 6 repeats |"
+	if text := page.String(); !strings.Contains(text, want) || strings.Contains(text, "| B ") || !strings.Contains(text, "mean over the starts") {
+		t.Errorf("%s", text)
+	}
+	var whole bytes.Buffer
+	if err := table.WriteMarkdown(&whole); err != nil || !strings.Contains(whole.String(), "## Accepted drafts by position") {
+		t.Errorf("%v, the page lacks it:\n%s", err, whole.String())
 	}
 }
 

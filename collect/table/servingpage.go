@@ -14,16 +14,7 @@ import (
 // servingColumns lists the columns of a table of `kind: llm`.
 func (t *Table) servingColumns() []column {
 	value := func(metric string) func(*Row) string { return func(r *Row) string { return r.mean(metric) } }
-	list := []column{
-		{title: "label", cell: func(r *Row) string { return t.axis(r, "label") }},
-		{title: "cache", cell: t.cache},
-		{title: "data", cell: func(r *Row) string { return t.axis(r, "data") }},
-		{title: "ctx", right: true, cell: func(r *Row) string { return t.axis(r, "ctx") }},
-		{title: "streams", right: true, cell: func(r *Row) string { return t.axis(r, "concurrency") }},
-	}
-	for _, i := range t.Axes {
-		list = append(list, column{title: t.Plan.Axes[i].Name, cell: func(r *Row) string { return r.Values[i] }})
-	}
+	list := t.who()
 	list = append(list,
 		column{title: "prompt (tok)", right: true, cell: (*Row).prompt},
 		column{title: "TTFT (ms)", right: true, cell: (*Row).ttft},
@@ -86,7 +77,7 @@ func (r *Row) mean(metric string) string {
 	text := page.Scaled(metric, v) + " (n=1)"
 	if sd, ok := r.Serving.SD[metric]; ok {
 		m, _ := catalogue.MetricByName(metric)
-		text = plusMinus(v/m.Scale, sd/m.Scale)
+		text = page.PlusMinus(v/m.Scale, sd/m.Scale)
 	}
 	if have := r.Serving.Count[metric]; have > 1 && have < r.Serving.Units {
 		text += fmt.Sprintf(" (%d of %d)", have, r.Serving.Units)
@@ -174,6 +165,9 @@ func (t *Table) servingMeta() []Field {
 		{"Repeats", fmt.Sprintf("%s, order %s, seed %d", repeats(t.Plan.Spec.Repeats), t.Plan.Spec.Order, t.Plan.Spec.Seed)},
 		{"Client", t.fact("host", unknown)},
 	}
+	if text := t.uniquePrompts(); text != "" {
+		list = append(list, Field{"Unique prompts", text})
+	}
 	if w.Priority != nil {
 		list = append(list, Field{"Priority", fmt.Sprint(*w.Priority)})
 	}
@@ -187,6 +181,28 @@ func (t *Table) servingMeta() []Field {
 	})...)
 	list = append(list, t.machine()...)
 	return append(list, t.origin()...)
+}
+
+// uniquePrompts tells how many of the prompts that were sent were different from the others of their group; empty if a
+// group does not tell.
+func (t *Table) uniquePrompts() string {
+	unique, streams := 0, 0
+	for i := range t.Rows {
+		for _, p := range t.Rows[i].pairs {
+			if p.Result == nil || p.Result.Group == nil {
+				continue
+			}
+			g := p.Result.Group
+			if g.Unique == 0 {
+				return ""
+			}
+			unique, streams = unique+g.Unique, streams+g.Streams
+		}
+	}
+	if streams == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d within their groups", unique, streams)
 }
 
 func thinking(w *plan.Workload) string {

@@ -15,38 +15,24 @@ import (
 	"golang.org/x/perf/benchmath"
 )
 
-// This file is the statistics of a table of `kind: llm`: what stands behind ±, the intervals of the means, and what is
-// said of a warm cache.
-
-// plusMinus prints a mean and the standard deviation behind it. The deviation has two digits and the mean ends where it
-// does: further digits of the mean are noise.
-func plusMinus(mean, sd float64) string {
-	if sd == 0 {
-		return page.Significant(mean, 4) + " ± 0"
-	}
-	deviation := page.Significant(sd, 2)
-	text := page.Significant(mean, 6) // of values that hardly differ
-	if cut := strconv.FormatFloat(mean, 'f', decimals(deviation), 64); len(cut) < len(text) {
-		text = cut
-	}
-	return text + " ± " + deviation
-}
-
-// decimals is the number of digits behind the point of a number.
-func decimals(number string) int {
-	_, behind, _ := strings.Cut(number, ".")
-	return len(behind)
-}
+// This file is the statistics of a table of `kind: llm`: the intervals of the means, and what is said of a warm cache.
 
 // bounds is the 95 % interval of the mean of a metric, by Student's t over independent values; false with fewer than two.
-// No metric of a server is below 0, and so no bound is.
+// No metric of a server is below 0, and no share above 1, and so no bound is.
 func (r *Row) bounds(metric string) (lo, hi float64, ok bool) {
-	values := r.Serving.values[metric]
+	if lo, hi, ok = meanBounds(r.Serving.values[metric]); strings.HasSuffix(metric, "_fraction") {
+		hi = min(hi, 1)
+	}
+	return max(lo, 0), hi, ok
+}
+
+// meanBounds is the 95 % interval of a mean, by Student's t over independent values; false with fewer than two.
+func meanBounds(values []float64) (lo, hi float64, ok bool) {
 	if len(values) < 2 {
 		return 0, 0, false
 	}
 	sum := benchmath.AssumeNormal.Summary(benchmath.NewSample(slices.Clone(values), &benchmath.DefaultThresholds), contrast.Level)
-	return max(sum.Lo, 0), sum.Hi, true
+	return sum.Lo, sum.Hi, true
 }
 
 // ends are the bounds as fields of a file, empty where there are none.
@@ -78,16 +64,7 @@ func (t *Table) writeIntervals(b *bytes.Buffer) {
 	if len(rows) == 0 {
 		return
 	}
-	list := []column{
-		{title: "label", cell: func(r *Row) string { return t.axis(r, "label") }},
-		{title: "cache", cell: t.cache},
-		{title: "data", cell: func(r *Row) string { return t.axis(r, "data") }},
-		{title: "ctx", right: true, cell: func(r *Row) string { return t.axis(r, "ctx") }},
-		{title: "streams", right: true, cell: func(r *Row) string { return t.axis(r, "concurrency") }},
-	}
-	for _, i := range t.Axes {
-		list = append(list, column{title: t.Plan.Axes[i].Name, cell: func(r *Row) string { return r.Values[i] }})
-	}
+	list := t.who()
 	list = append(list, column{title: "TTFT (ms)", right: true, cell: func(r *Row) string {
 		if r.Case == plan.CaseMixed {
 			return r.between(catalogue.LongTTFTSeconds)
@@ -135,7 +112,7 @@ func (t *Table) servingStatistic() string {
 		unit = "starts of the server, each of which is the mean over its repeats"
 	}
 	text := "Every value is the mean over " + unit + ", ± the sample standard deviation between them; a repeat is itself the mean over its streams, which are no repeats. " +
-		"With `n=1` nothing shows how repeatable a value is. *prompt* is the whole of it, template included, by the server's count. *TTFT* ends at the first text of any kind"
+		"A single value (`n=1`) is no evidence of repeatability. *prompt* is the whole of it, template included, by the server's count. *TTFT* ends at the first text of any kind"
 	if t.hides() {
 		text += ", *first visible* at the first text of the answer"
 	}
@@ -181,7 +158,7 @@ func (t *Table) warmth() string {
 		}
 		from, to := base.Serving.values[catalogue.TTFTSeconds], w.Serving.values[catalogue.TTFTSeconds]
 		c := contrast.Unpaired(from, to)
-		if c.P == nil || *c.P >= 1-contrast.Level { // the interval holds no difference
+		if c.Lo == nil || *c.Lo <= c.None() && c.None() <= *c.Hi {
 			unclear++
 			continue
 		}

@@ -11,27 +11,6 @@ import (
 	"cpbench/worker/result"
 )
 
-func TestPlusMinus(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		mean, sd float64
-		want     string
-	}{
-		{749.1, 123.4, "749 ± 123"},
-		{8.793, 6.2, "8.8 ± 6.2"},
-		{350.72, 0.71, "350.72 ± 0.71"},
-		{1594, 913, "1594 ± 913"},
-		{0.0123, 1.9, "0.0 ± 1.9"},
-		{99.9125, 0.0000014, "99.9125 ± 0.0000014"}, // six digits are enough of a mean
-		{40, 0, "40.00 ± 0"},
-		{0, 0, "0 ± 0"},
-	} {
-		if got := plusMinus(tt.mean, tt.sd); got != tt.want {
-			t.Errorf("plusMinus(%v, %v) = %q, want %q", tt.mean, tt.sd, got, tt.want)
-		}
-	}
-}
-
 // TestBounds: the interval is mean ± t(n-1, 0.975) * SD / sqrt(n), by the t of a printed table.
 func TestBounds(t *testing.T) {
 	t.Parallel()
@@ -49,6 +28,10 @@ func TestBounds(t *testing.T) {
 		if !ok || math.Abs(lo-tt.lo) > 1e-4 || math.Abs(hi-tt.hi) > 1e-4 {
 			t.Errorf("%v: %v to %v (%t), want %v to %v", tt.values, lo, hi, ok, tt.lo, tt.hi)
 		}
+	}
+	share := &Row{Serving: &Serving{values: map[string][]float64{catalogue.CachedFraction: {0.9, 0.98}}}}
+	if lo, hi, ok := share.bounds(catalogue.CachedFraction); !ok || lo <= 0 || hi != 1 {
+		t.Errorf("a share lies from %v to %v", lo, hi)
 	}
 	r := &Row{Serving: &Serving{values: map[string][]float64{"x": {3}}}}
 	if lo, hi, ok := r.bounds("x"); ok {

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
@@ -29,6 +28,7 @@ type living struct {
 	process  *host.Running // nil: it was there already
 	seen     *dialect.Server
 	metrics  *scrape.Source
+	woken    bool // it was sent a request for the sake of its gauges
 	looked   bool // the preflight is done
 	findings preflight.Findings
 	salts    map[string][]string // of warm groups that have filled the cache, by the id of their point
@@ -128,7 +128,7 @@ func (s *session) meet(ctx context.Context, l *living, sv *plan.Serving) ending 
 
 // Source reads the metrics of a server. The key goes to the server's own host alone.
 func Source(seen *dialect.Server, key dialect.Key) *scrape.Source {
-	return &scrape.Source{Client: dialect.NewClient(), URLs: seen.MetricsURLs, Authorize: func(r *http.Request) {
+	return &scrape.Source{Client: dialect.NewClient(), URLs: seen.MetricsURLs, Redact: key.Redact, Authorize: func(r *http.Request) {
 		if u, err := url.Parse(seen.URL); err == nil && u.Host == r.URL.Host {
 			key.Authorize(r)
 		}
@@ -163,60 +163,11 @@ func (l *living) introduce(r *result.Result) {
 	maps.Copy(r.Provenance, facts)
 }
 
-// examine runs the preflight and the warm-up before the first group of a server. What is found bad ends every group, and a
-// doubt stands in every result.
-func (l *living) examine(ctx context.Context, s *session, r *result.Result) ending {
-	if !l.looked {
-		if _, err := l.metrics.WaitIdle(ctx, patience(l.seen)); err != nil {
-			if busy := new(scrape.NotIdle); errors.As(err, &busy) || ctx.Err() != nil {
-				return ending{} // the group itself says so; the next one tries again
-			}
-			return badEnding(preflight.Look(ctx, l.seen, l.metrics, 0, 0, nil))
-		}
-		l.findings = append(preflight.Look(ctx, l.seen, l.metrics, 0, 0, nil), preflight.Try(ctx, trial(s.spec, l.seen, l.metrics, s.hasWarm()))...)
-		if ctx.Err() != nil {
-			return failed("the preflight was cut off", context.Cause(ctx))
-		}
-		l.looked = true
-		s.log.preflight(l, r)
-		if end := s.warmUp(ctx, l, r); end.outcome != "" {
-			return end
-		}
-	}
-	for _, f := range l.findings.Worst(preflight.Warn) {
-		doubt(r, f)
-	}
-	return badEnding(l.findings)
-}
-
-// badEnding is the first bad finding as the ending of a group; none if nothing is bad.
-func badEnding(findings preflight.Findings) ending {
-	bad := findings.Worst(preflight.Bad)
-	if len(bad) == 0 {
-		return ending{}
-	}
-	text := bad[0].Text
-	if bad[0].Advice != "" {
-		text += "; " + bad[0].Advice
-	}
-	return ending{catalogue.Error, "preflight: " + bad[0].Check, text}
-}
-
-// hasWarm reports whether the sweep has warm groups.
-func (s *session) hasWarm() bool {
-	return slices.ContainsFunc(s.job.Run.Plan.Axes, func(a plan.Axis) bool { return a.Name == "cache" && slices.Contains(a.Values, warm) })
-}
-
 // trial is the preflight with the settings of the sweep.
 func trial(w plan.Workload, seen *dialect.Server, metrics *scrape.Source, isWarm bool) preflight.Trial {
 	return preflight.Trial{
 		Server: seen, Metrics: metrics, Template: template(w), Sampling: w.Sampling, Priority: w.Priority, Timeouts: timeouts(w),
 		Thinks: w.Thinking != nil && *w.Thinking || w.ReasoningEffort != "" && w.ReasoningEffort != "none", Warm: isWarm,
+		FrameUsage: w.FrameUsage,
 	}
-}
-
-// patience is how long an idle server is waited for: its gauges may be renewed rarely.
-func patience(seen *dialect.Server) time.Duration {
-	const usual = 10 * time.Second
-	return usual + seen.Kind.Traits().GaugeRefresh
 }

@@ -205,7 +205,11 @@ func (e *examiner) examine(ctx context.Context, v *survey, address string, port 
 		own = &w.MaxModelLen
 	}
 	metrics := Source(found, e.key)
-	out.Server, out.Findings = found, preflight.Look(ctx, found, metrics, v.largest, w.MaxTokens, own)
+	reserve := w.MaxTokens
+	if v.largest == 0 && reserve == 1 {
+		reserve = 0 // what a look fills in: nothing is asked for
+	}
+	out.Server, out.Findings = found, preflight.Look(ctx, found, metrics, v.largest, reserve, own)
 	if e.wish.Try {
 		out.Findings = append(out.Findings, preflight.Try(ctx, trial(w, found, metrics, v.warm))...)
 	}

@@ -100,7 +100,7 @@ func fill(r *result.Result, rep *group.Report, setting plan.Setting) {
 	sum := &result.Group{
 		Cache: string(rep.Cache.Label), Audit: string(rep.Audit.Verdict), Client: string(rep.Health.Verdict),
 		Streams: g.Streams, Succeeded: g.Succeeded, Truncated: g.Truncated, Failed: g.Failed, Length: g.Length,
-		Counts: sources(rep.Lines), Prompts: promptsHash(rep.Lines), PerPosition: rep.Speculation.PositionPerRound,
+		Counts: sources(rep.Lines), Prompts: promptsHash(rep.Lines), Unique: prompts(rep.Lines), PerPosition: rep.Speculation.PositionPerRound,
 	}
 	for reason, n := range g.Reasons {
 		if sum.Reasons == nil {
@@ -118,8 +118,8 @@ func fill(r *result.Result, rep *group.Report, setting plan.Setting) {
 	}
 	numbers(r, rep)
 	warn(r, rep)
-	if n := prompts(rep.Lines); n < len(rep.Lines) {
-		r.Warn(catalogue.PromptsRepeat, fmt.Sprintf("different prompts: %d, for %d streams", n, len(rep.Lines)),
+	if sum.Unique < len(rep.Lines) {
+		r.Warn(catalogue.PromptsRepeat, fmt.Sprintf("different prompts: %d, for %d streams", sum.Unique, len(rep.Lines)),
 			"give the file of prompts more lines than the largest concurrency")
 	}
 }
@@ -169,6 +169,10 @@ func warn(r *result.Result, rep *group.Report) {
 	for _, text := range rep.Client {
 		r.Warn(catalogue.ProxySet, text, "")
 	}
+	if n, longest := connectedLate(rep.Lines); n > 0 {
+		r.Warn(catalogue.ConnectedLate, fmt.Sprintf("connections of %d of %d streams were opened behind the barrier, in up to %.1f ms each", n, len(rep.Lines), longest*1e3),
+			"that is part of their TTFT: look whether the server takes so many connections at once")
+	}
 	if rep.Delta != nil {
 		warnCounters(r, rep)
 	}
@@ -179,6 +183,17 @@ func warn(r *result.Result, rep *group.Report) {
 		r.Warn(catalogue.ScheduleDegraded, fmt.Sprintf("streams began up to %.1f ms after the barrier", *rep.Group.Lag.Max*1e3), "")
 	}
 	warnCounts(r, rep)
+}
+
+// connectedLate is how many streams opened a connection of their own after the barrier, because those that were opened
+// ahead of it had failed or become old, and the longest time in seconds that it took.
+func connectedLate(lines []group.Line) (n int, longest float64) {
+	for _, line := range lines {
+		if c := line.Record.Facts.Conn; c.Count > 0 && !c.Ahead {
+			n, longest = n+1, max(longest, float64(c.ConnectNS)/1e9)
+		}
+	}
+	return n, longest
 }
 
 // warnCounts are the doubts about counts of tokens.

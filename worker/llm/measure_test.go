@@ -78,6 +78,7 @@ func TestWarnings(t *testing.T) {
 	rep.Health = health.Health{Verdict: health.Bound, Reasons: []string{"the client used 99 % of its processors"}}
 	rep.Client = []string{"HTTP_PROXY is set and not used"}
 	rep.Group.Warnings = []account.Warning{{Code: account.WarnNoDone, Text: "the server sent no [DONE] (1 of 1 streams)"}}
+	rep.Lines[0].Record.Facts.Conn = account.Conn{Count: 1, ConnectNS: 2e6}
 	rep.Group.Nulls = 1
 	rep.Cache.Doubt = "nothing tells"
 	rep.Audit.Verdict = scrape.Unaudited
@@ -90,7 +91,7 @@ func TestWarnings(t *testing.T) {
 	for _, w := range r.Warnings {
 		got = append(got, string(w.Code))
 	}
-	want := "client_bound no_done proxy_set cache_unverified unaudited preempted speculation null_ttft prompt_mismatch retokenized preflight"
+	want := "client_bound no_done proxy_set connected_late cache_unverified unaudited preempted speculation null_ttft prompt_mismatch retokenized preflight"
 	if d := cmp.Diff(want, strings.Join(got, " ")); d != "" {
 		t.Error(d)
 	}

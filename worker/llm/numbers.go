@@ -23,7 +23,9 @@ func numbers(r *result.Result, rep *group.Report) {
 	}
 	set(r, catalogue.AggregateTokensPerSecond, g.TPS)
 	r.Set(catalogue.GroupSeconds, g.Wall)
-	r.Set(catalogue.BarrierSkewSeconds, g.Skew)
+	if rep.Overlap == nil { // the long request of the mixed case starts behind no barrier
+		r.Set(catalogue.BarrierSkewSeconds, g.Skew)
+	}
 	set(r, catalogue.StreamsMean, g.ConcurrencyMean)
 	r.Set(catalogue.StreamsMax, float64(g.ConcurrencyMax))
 	tokens(r, rep)

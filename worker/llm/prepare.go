@@ -79,6 +79,7 @@ func (s *session) prepare(ctx context.Context, l *living, pair plan.Pair, settin
 		ask := dialect.Request{
 			Messages: p.Messages, MaxTokens: s.spec.MaxTokens, Template: template(s.spec), Sampling: s.spec.Sampling,
 			Salt: salts[i], Fresh: load.Cache == group.Cold && g.Cache != warm, Priority: s.spec.Priority,
+			FrameUsage: s.spec.FrameUsage,
 		}
 		body, err := l.seen.Body(ask)
 		if err != nil {
@@ -134,10 +135,7 @@ func (s *session) prompt(ctx context.Context, l *living, pair plan.Pair, setting
 		}
 		s.sources[g.Data] = src
 	}
-	key := prompt.Key{Seed: int64(s.job.Run.Plan.Spec.Seed), Case: g.Case() + w.role, Stream: i}
-	if t := l.seen.Kind.Traits(); !t.Salt && !t.FreshFlag && g.Cache != warm {
-		key.Repeat = pair.Repeat // without a salt only another text is cold
-	}
+	key := promptKey(l.seen.Kind.Traits(), s.job.Run.Plan.Spec.Seed, g, w, i, pair.Repeat)
 	z := prompt.Sizer{Count: l.seen.Counter(template(s.spec)), Identity: l.seen.Identity(template(s.spec)), Dir: s.job.Run.Prompts()}
 	p, err := z.Size(ctx, src, key, w.ctx)
 	if err != nil {
@@ -154,4 +152,18 @@ func (s *session) prompt(ctx context.Context, l *living, pair plan.Pair, setting
 		return p, ending{catalogue.Skipped, "does_not_fit", err.Error()}
 	}
 	return p, ending{}
+}
+
+// promptKey says which text stream i of a group has. Without a salt only another text is cold, and what the cold groups of
+// a case have left in the cache must not be there when its warm ones fill it.
+func promptKey(t dialect.Traits, seed int, g plan.Group, w want, i, repeat int) prompt.Key {
+	key := prompt.Key{Seed: int64(seed), Case: g.Case() + w.role, Stream: i}
+	switch {
+	case t.Salt:
+	case g.Cache == warm:
+		key.Case += " warm"
+	case !t.FreshFlag:
+		key.Repeat = repeat
+	}
+	return key
 }

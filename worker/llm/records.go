@@ -132,13 +132,14 @@ type settings struct {
 	ReasoningEffort string         `json:"reasoning_effort,omitempty"`
 	Priority        *int           `json:"priority"`
 	Sampling        plan.Arguments `json:"sampling"` // what is not here is the server's default
+	FrameUsage      bool           `json:"frame_usage,omitempty"`
 	TemplateKwargs  plan.Arguments `json:"template_kwargs"`
 	Timeouts        plan.Timeouts  `json:"timeouts"`
 	Settle          plan.Duration  `json:"metrics_settle"`
 }
 
 func settingsOf(w plan.Workload) settings {
-	return settings{w.MaxTokens, w.MaxModelLen, w.Thinking, w.ReasoningEffort, w.Priority, w.Sampling, w.TemplateKwargs, w.Timeouts, w.MetricsSettle}
+	return settings{w.MaxTokens, w.MaxModelLen, w.Thinking, w.ReasoningEffort, w.Priority, w.Sampling, w.FrameUsage, w.TemplateKwargs, w.Timeouts, w.MetricsSettle}
 }
 
 // textLine is the text of one stream.

@@ -105,13 +105,11 @@ func (h *hosts) into(r *result.Result, w *telemetry.Window) {
 		return
 	}
 	e := w.Energy
-	r.Metrics[catalogue.EnergyJoules], r.Metrics[catalogue.EnergyPerOutputToken] = e.Joules, nil
+	r.Metrics[catalogue.EnergyJoules] = e.Joules
+	perToken(r)
 	if e.Joules == nil {
 		r.Warn(catalogue.NoTelemetry, "the energy of the group is not known: "+e.Why, "")
 		return
-	}
-	if n := r.Metrics[catalogue.OutputTokens]; n != nil && *n > 0 {
-		r.Set(catalogue.EnergyPerOutputToken, *e.Joules / *n)
 	}
 	if e.Readings < fewReadings || *e.Gap > longGap*h.interval.Seconds() {
 		r.Warn(catalogue.EnergyCoarse, fmt.Sprintf("the energy rests on %d readings of power during the group, up to %.1f s apart", e.Readings, *e.Gap),

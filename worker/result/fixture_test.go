@@ -37,7 +37,7 @@ func full() *Result {
 		},
 		Group: &Group{
 			Cache: "warm_repeat", Audit: "clean", Client: "client_ok", Streams: 3, Succeeded: 1, Truncated: 1, Failed: 1, Length: 1,
-			Reasons: map[string]int{"cut": 1, "in_band": 1}, Counts: "server_usage", Prompts: "5a5a", Overlap: ptr(true), PerPosition: []float64{0.9, 0.5},
+			Reasons: map[string]int{"cut": 1, "in_band": 1}, Counts: "server_usage", Prompts: "5a5a", Unique: 2, Overlap: ptr(true), PerPosition: []float64{0.9, 0.5},
 		},
 		Sizes:      Sizes{Tokens: ptr[int64](350), PaddedTokens: ptr[int64](352), Atoms: ptr[int64](2816), MSA: ptr[int64](64), Ranks: 4, Topology: "2d"},
 		Warnings:   []Warning{{catalogue.Unsteady, "step times had not settled", "raise warmup"}},

@@ -135,11 +135,12 @@ type Group struct {
 	Succeeded int            `json:"succeeded"`
 	Truncated int            `json:"truncated"`
 	Failed    int            `json:"failed"`
-	Length    int            `json:"finish_length"`     // successes whose budget ran out, which is no task done
-	Reasons   map[string]int `json:"reasons,omitempty"` // why streams were no success
-	Counts    string         `json:"count_source"`      // of the tokens: server_usage, retokenized_text, missing, or several of them
-	Prompts   string         `json:"prompts_sha256"`    // over the hashes of the prompts, in the order of the streams
-	Overlap   *bool          `json:"overlap,omitempty"` // of the mixed case: the long request met both short ones
+	Length    int            `json:"finish_length"`            // successes whose budget ran out, which is no task done
+	Reasons   map[string]int `json:"reasons,omitempty"`        // why streams were no success
+	Counts    string         `json:"count_source"`             // of the tokens: server_usage, retokenized_text, missing, or several of them
+	Prompts   string         `json:"prompts_sha256"`           // over the hashes of the prompts, in the order of the streams
+	Unique    int            `json:"prompts_unique,omitempty"` // different prompts among the streams; 0: not told
+	Overlap   *bool          `json:"overlap,omitempty"`        // of the mixed case: the long request met both short ones
 	// PerPosition are the draft tokens accepted per round at each position; null: the server does not tell.
 	PerPosition []float64 `json:"accepted_per_round_by_position,omitempty"`
 }

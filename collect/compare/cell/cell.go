@@ -26,7 +26,7 @@ type Cell struct {
 	Estimate *float64 `json:"estimate"`
 	Lo       *float64 `json:"lo"` // the 95 % interval of the difference
 	Hi       *float64 `json:"hi"`
-	P        *float64 `json:"p"`      // of the t-test
+	P        *float64 `json:"p"`      // of the t-test; null: there are too few units, or they do not spread at all
 	Holm     *float64 `json:"p_holm"` // corrected for all tests of the report
 	Rank     *float64 `json:"p_rank"` // of the Mann-Whitney test
 	Verdict  Verdict  `json:"verdict,omitempty"`

@@ -58,6 +58,8 @@ func TestVerdicts(t *testing.T) {
 		{name: "memory that overlaps", m: bytes, a: []float64{100, 110}, b: []float64{105, 120}, want: Unclear},
 		{name: "the same memory", m: bytes, a: []float64{100, 100}, b: []float64{100, 100}, want: Equivalent},
 		{name: "a little more memory", m: bytes, a: []float64{1000, 1000}, b: []float64{1001, 1001}, want: Small},
+		{name: "nothing on either side", m: share, a: []float64{0, 0, 0}, b: []float64{0, 0, 0}, want: Equivalent},
+		{name: "memory within what matters", m: bytes, a: []float64{1000, 1001}, b: []float64{1000, 1002}, want: Equivalent},
 		{name: "memory once", m: bytes, a: []float64{100}, b: []float64{90}, want: TooFew},
 		{name: "ranks disagree", m: seconds, a: []float64{100, 100.1, 100.2, 100.3}, b: []float64{100.25, 106, 107, 108}, want: Unclear},
 	} {
@@ -71,6 +73,16 @@ func TestVerdicts(t *testing.T) {
 				t.Errorf("%s (%s), want %s; %+v", c.Verdict, c.Why, tt.want, c)
 			}
 		})
+	}
+}
+
+// TestNoSpread: where the units of a side are all the same, no test says what chance can do, and the verdict tells that.
+func TestNoSpread(t *testing.T) {
+	t.Parallel()
+	m := metricOf("1", catalogue.Higher, Sampled)
+	c, _ := m.Compare("", [2][]Unit{figures(1, 1), figures(0, 0)}, Pairs{})
+	if c.Judge(m, 0.01, false, nil); c.Verdict != Worse || c.Why == "" || c.P != nil {
+		t.Errorf("%s (%s), p %v", c.Verdict, c.Why, c.P)
 	}
 }
 
@@ -105,6 +117,8 @@ func TestBrackets(t *testing.T) {
 		{"below", []Unit{search(320, 384)}, []Unit{search(256, 320)}, Worse},
 		{"overlap", []Unit{search(320, 384)}, []Unit{search(352, 400)}, Unclear},
 		{"the same", []Unit{search(320, 384)}, []Unit{search(320, 384)}, Unclear},
+		{"the same within what matters", []Unit{search(32000, 32100)}, []Unit{search(32000, 32100)}, Equivalent},
+		{"above by less than matters", []Unit{search(32000, 32064)}, []Unit{search(32064, 32128)}, Small},
 		{"no end seen, yet above", []Unit{search(320, 384)}, []Unit{search(512, 0)}, Better},
 		{"no end seen of the base", []Unit{search(320, 0)}, []Unit{search(512, 600)}, Unclear},
 		{"searches that differ", []Unit{search(320, 384), search(256, 448)}, []Unit{search(400, 500)}, Unclear},

@@ -60,38 +60,47 @@ func (cell *Cell) Judge(m Metric, threshold float64, refused bool, flags []strin
 		cell.Verdict, cell.Why = NotAssessed, flags[0]
 		return
 	}
-	switch m.Kind {
-	case Bracket:
-		cell.judgeBounds(m)
-	case Largest:
-		if cell.A.N < 2 || cell.B.N < 2 {
-			cell.Verdict = TooFew
-			return
-		}
-		cell.judgeBounds(m)
-		if t := threshold; cell.Verdict.Differs() && *cell.Estimate > 1-t && *cell.Estimate < 1+t {
-			cell.Verdict = Small
-		}
-	case Sampled:
+	if m.Kind == Largest && (cell.A.N < 2 || cell.B.N < 2) {
+		cell.Verdict = TooFew
+		return
+	}
+	if m.Kind == Sampled {
 		cell.judgeSample(m, threshold)
+	} else {
+		cell.judgeBounds(m, threshold)
+	}
+	if cell.Verdict.Differs() && cell.Ratio && *cell.Estimate > 1-threshold && *cell.Estimate < 1+threshold {
+		cell.Verdict = Small
 	}
 }
 
-// judgeBounds judges ranges: what overlaps is no claim, and the same value on both sides is equal.
-func (cell *Cell) judgeBounds(m Metric) {
+// judgeBounds judges ranges and brackets: what overlaps is no claim.
+func (cell *Cell) judgeBounds(m Metric, threshold float64) {
 	apart := func(lo *float64, above bool) bool {
 		return lo != nil && (above && *lo > 1 || !above && *lo < 1 || *lo == 1 && m.Kind == Bracket)
 	}
 	switch {
-	case m.Kind == Largest && cell.Lo != nil && *cell.Lo == 1 && *cell.Hi == 1:
-		cell.Verdict = Equivalent
 	case apart(cell.Lo, true):
 		cell.Verdict = m.word(true)
 	case apart(cell.Hi, false):
 		cell.Verdict = m.word(false)
+	case cell.within(threshold):
+		cell.Verdict = Equivalent
 	default:
 		cell.Verdict = Unclear
 	}
+}
+
+// within reports whether the whole interval is within what matters. Of differences, which have no threshold, only none
+// at all is.
+func (cell *Cell) within(threshold float64) bool {
+	switch {
+	case cell.Lo == nil || cell.Hi == nil:
+		return false
+	case cell.Ratio:
+		return *cell.Lo >= 1-threshold && *cell.Hi <= 1+threshold
+	}
+	return *cell.Lo == 0 && *cell.Hi == 0
 }
 
 // judgeSample judges a sample by its interval. A rank test that disagrees makes a difference unclear.
@@ -105,15 +114,16 @@ func (cell *Cell) judgeSample(m Metric, threshold float64) {
 		cell.Verdict = TooFew
 	case *cell.Lo <= none && none <= *cell.Hi:
 		cell.Verdict = Unclear
-		if cell.Ratio && *cell.Lo >= 1-threshold && *cell.Hi <= 1+threshold {
+		if cell.within(threshold) {
 			cell.Verdict = Equivalent
 		}
 	case cell.Rank != nil && *cell.Rank > 1-contrast.Level:
 		cell.Verdict, cell.Why = Unclear, "the interval excludes no difference, but the Mann-Whitney test does not"
-	case cell.Ratio && *cell.Estimate > 1-threshold && *cell.Estimate < 1+threshold:
-		cell.Verdict = Small
 	default:
 		cell.Verdict = m.word(*cell.Estimate > none)
+		if cell.P == nil {
+			cell.Why = "the units do not spread at all, so no test says what chance does"
+		}
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 // Keys of conditions that no plan and no provenance has under a name of its own.
 const (
 	keyUnit        = "unit of a claim"
-	keyPrompts     = "prompts_sha256"
 	keySpeculation = "speculation_depth"
 )
 
@@ -31,22 +30,23 @@ const (
 var partsFree = []string{
 	"workload.label", "workload.cache", "workload.data", "workload.ctx", "workload.concurrency", "workload.starts", "workload.data_dir",
 	"workload.workdir", "workload.heartbeat", "workload.timeout", "workload.timeouts", "workload.metrics_settle", "workload.keep_text",
+	"workload.declare", // its facts are told
 	"workload.telemetry", "workload.extra_metrics", "workload.api_key_env", "workload.api_key_file", "workload.point.data", "resources.time", "resources.mem", "resources.exclusive",
 }
 
 // factsFree are facts that differ between executions of the same, or that another condition tells better.
 var factsFree = []string{
-	"position", "load", "slurm_job", "slurm_step", "slurm_restarts", "slurm_time_limit", "slurm_dependency", "slurm_gres", "slurm_bind",
-	"command_line", "sm_clock_observed", "gpu_uuid", "gpu_pci", "cpu_set", "numa_nodes", "gpu_cpu_affinity", "data", "served_model",
+	"position", "load", "slurm_job", "slurm_step", "slurm_restarts", "slurm_time_limit", "slurm_dependency", "slurm_gres",
+	"command_line", "sm_clock_observed", "gpu_uuid", "gpu_pci", "cpu_set", "numa_nodes", "gpu_cpu_affinity", "data", "served_model", "server_started",
 	"dtype", "mode", "warmup", "iterations", // the plan tells them
 	"env SLURM_", "env CUDA_VISIBLE_DEVICES", "env ROCR_VISIBLE_DEVICES", "env HIP_VISIBLE_DEVICES",
 }
 
 // factsBeside are facts that may well have an effect, and in which runs of the same often differ.
-var factsBeside = []string{"host", "hosts", "slurm_nodes", "slurm_partition", "order", "telemetry", "gpu_links", "memory_limit_bytes"}
+var factsBeside = []string{"host", "hosts", "slurm_nodes", "slurm_partition", "slurm_bind", "order", "telemetry", "gpu_links", "memory_limit_bytes"}
 
-// partsBeside are parts of the spec that decide a few metrics only.
-var partsBeside = []string{"workload.goodput"}
+// goodput is the part of the spec that decides a few metrics only.
+const goodput = "workload.goodput"
 
 // ofSearch and ofMixed are parts that only these cases use.
 const (
@@ -64,7 +64,7 @@ func weigh(key, rowCase string) weight {
 	case slices.ContainsFunc(partsFree, func(part string) bool { return within(key, part) }),
 		slices.ContainsFunc(factsFree, func(f string) bool { return key == f || strings.HasPrefix(f, "env ") && strings.HasPrefix(key, f) }):
 		return free
-	case slices.Contains(factsBeside, key), slices.ContainsFunc(partsBeside, func(part string) bool { return within(key, part) }):
+	case slices.Contains(factsBeside, key), within(key, goodput):
 		return beside
 	}
 	return strict
@@ -97,6 +97,14 @@ var behind = map[string][]string{
 	"mode":           {"workload.mode"},
 }
 
+// ofShape are facts that follow from the resources of a point, which may depend on any axis.
+var ofShape = []string{"gpu_count", "cpus_allowed"}
+
+// shaped reports whether a key follows from an axis under test. That of a label names a server, and asks for nothing.
+func (g *Guard) shaped(key string) bool {
+	return slices.Contains(ofShape, key) && slices.ContainsFunc(g.axes, func(name string) bool { return name != Label })
+}
+
 // covered reports whether a key is one of the declared ones, or follows from one.
 func covered(key string, declared []string) bool {
 	return slices.ContainsFunc(declared, func(name string) bool {
@@ -119,7 +127,12 @@ func (g *Guard) conditions(m Member) map[string]string {
 	for key := range facts {
 		if _, ok := catalogue.FactByName(key); !ok || facts[key] == "" {
 			delete(facts, key) // of a newer cpbench
+			continue
 		}
+		facts[key] = strings.TrimSuffix(facts[key], catalogue.AsDeclared) // what one program tells another's sweep may declare
+	}
+	if how, _, ok := strings.Cut(facts["slurm_bind"], ":"); ok {
+		facts["slurm_bind"] = how // the mask is that of the CPUs which a task happened to get
 	}
 	x := m.Pair.Result
 	if facts[keyUnit] = UnitOf(x); x.Group != nil {

@@ -4,7 +4,6 @@
 package guard
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -36,22 +35,28 @@ type Member struct {
 // Guard compares the conditions of rows.
 type Guard struct {
 	keys, accept []string
+	axes         []string                          // under test
+	goodput      bool                              // its limits decide what is compared
 	plans        map[*folder.Run]map[string]string // conditions of the plans
 	tasks        map[string]*result.Facts          // by the log folder
 	differ       [3]map[string]*Difference         // under test, accepted, and beside
 	unknown      map[string]int                    // core facts that nobody tells, with the rows
 	unread       []string                          // tasks whose facts cannot be read
+	fileless     int                               // rows of which no task of a side has such a file
 }
 
 // New makes a guard. keys are under test, and accept are taken as they are; each is a part of the spec such as
-// `workload.env`, a fact of the provenance, or Label.
-func New(keys, accept []string) *Guard {
-	g := &Guard{keys: keys, accept: accept, plans: map[*folder.Run]map[string]string{}, tasks: map[string]*result.Facts{}, unknown: map[string]int{}}
+// `workload.env`, a fact of the provenance, or Label. axes are those under test, by which no rows are told apart.
+func New(keys, accept, axes []string) *Guard {
+	g := &Guard{keys: keys, accept: accept, axes: axes, plans: map[*folder.Run]map[string]string{}, tasks: map[string]*result.Facts{}, unknown: map[string]int{}}
 	for i := range g.differ {
 		g.differ[i] = map[string]*Difference{}
 	}
 	return g
 }
+
+// HoldGoodput makes the limits of goodput a condition, as they are where its metrics are compared.
+func (g *Guard) HoldGoodput() { g.goodput = true }
 
 // plan are the conditions that a plan tells.
 func (g *Guard) plan(run *folder.Run) map[string]string {
@@ -110,27 +115,39 @@ func (g *Guard) Check(rowCase string, sides [2][]Member, paired bool) []Differen
 			add(side, g.conditions(m))
 		}
 	}
-	refused := g.prompts(sides)
+	if !whole[0] || !whole[1] {
+		g.fileless++
+	}
+	refused := g.prompts(rowCase, sides)
 	for _, key := range slices.Sorted(maps.Keys(told)) {
 		v := told[key]
 		g.lacking(key, v, whole)
-		if same(v, paired) || weigh(key, rowCase) == free {
-			continue
-		}
-		d := Difference{key, v[0], v[1]}
-		switch {
-		case covered(key, g.keys):
-			g.keep(0, d)
-		case covered(key, g.accept):
-			g.keep(1, d)
-		case weigh(key, rowCase) == beside:
-			g.keep(2, d)
-		default:
+		if d := (Difference{key, v[0], v[1]}); !same(v, paired) && g.refuses(rowCase, d) {
 			refused = append(refused, d)
 		}
 	}
 	g.doubt(told)
 	return refused
+}
+
+// refuses reports whether a row must not be compared for a difference, and else keeps it as what it is.
+func (g *Guard) refuses(rowCase string, d Difference) bool {
+	w := weigh(d.Key, rowCase)
+	if g.goodput && within(d.Key, goodput) {
+		w = strict
+	}
+	switch {
+	case w == free:
+	case covered(d.Key, g.keys), g.shaped(d.Key):
+		g.keep(0, d)
+	case covered(d.Key, g.accept):
+		g.keep(1, d)
+	case w == beside:
+		g.keep(2, d)
+	default:
+		return true
+	}
+	return false
 }
 
 // lacking completes the values of a key that one side alone tells. Facts that stand in the files of tasks say nothing
@@ -164,59 +181,19 @@ func (g *Guard) keep(kind int, d Difference) {
 		g.differ[kind][d.Key] = &d
 		return
 	}
-	v := values{old.A, old.B}
-	for side, list := range [2][]string{d.A, d.B} {
+	*old = old.With(d)
+}
+
+// With is d with the values that another difference in the same key has beside its own.
+func (d Difference) With(other Difference) Difference {
+	v := values{slices.Clone(d.A), slices.Clone(d.B)}
+	for side, list := range [2][]string{other.A, other.B} {
 		for _, value := range list {
 			v.add(side, value)
 		}
 	}
-	old.A, old.B = v[0], v[1]
-}
-
-// prompts compares the hashes of what was sent, repeat by repeat: servers without salts get another text each time.
-func (g *Guard) prompts(sides [2][]Member) []Difference {
-	var all values
-	differ := false
-	for _, v := range sent(sides) {
-		for side := range v {
-			for _, hash := range v[side] {
-				all.add(side, hash[:min(12, len(hash))])
-			}
-		}
-		differ = differ || len(v[0]) > 0 && len(v[1]) > 0 && !slices.Equal(v[0], v[1])
-	}
-	shared := slices.ContainsFunc(all[0], func(h string) bool { return slices.Contains(all[1], h) })
-	d := Difference{keyPrompts, all[0], all[1]}
-	switch {
-	case !differ && shared, len(d.A) == 0, len(d.B) == 0:
-		return nil
-	case covered(keyPrompts, g.keys):
-		g.keep(0, d)
-		return nil
-	case covered(keyPrompts, g.accept):
-		g.keep(1, d)
-		return nil
-	}
-	return []Difference{d}
-}
-
-// sent are the hashes of the prompts, by the number of the repeat, which is another one in every start.
-func sent(sides [2][]Member) map[int]*values {
-	by := map[int]*values{}
-	for side, members := range sides {
-		for _, m := range members {
-			group := m.Pair.Result.Group
-			if group == nil {
-				continue
-			}
-			n := m.Pair.Repeat
-			if by[n] == nil {
-				by[n] = &values{}
-			}
-			by[n].add(side, cmp.Or(group.Prompts, notKnown))
-		}
-	}
-	return by
+	d.A, d.B = v[0], v[1]
+	return d
 }
 
 // doubt counts what should be alike and is known on neither side.
@@ -239,12 +216,11 @@ func (g *Guard) Told() (under, accepted, beside []Difference) {
 	return lists[0], lists[1], lists[2]
 }
 
-// Doubts says in words what could not be compared, and which of the names that were declared or accepted met nothing;
-// axes are known to be met.
-func (g *Guard) Doubts(axes []string) []string {
+// Doubts says in words what could not be compared, and which of the names that were declared or accepted met nothing.
+func (g *Guard) Doubts() []string {
 	var list []string
 	for _, name := range append(slices.Clone(g.keys), g.accept...) {
-		met := name == Label || slices.Contains(axes, name)
+		met := name == Label || slices.Contains(g.axes, name)
 		for _, differ := range g.differ[:2] {
 			for key := range differ {
 				met = met || covered(key, []string{name})
@@ -256,6 +232,9 @@ func (g *Guard) Doubts(axes []string) []string {
 	}
 	for _, key := range slices.Sorted(maps.Keys(g.unknown)) {
 		list = append(list, fmt.Sprintf("%s is known on neither side (rows: %d), so nobody can say that it is the same", key, g.unknown[key]))
+	}
+	if n := g.fileless; n > 0 {
+		list = append(list, fmt.Sprintf("no task of a side has left its provenance.json (rows: %d), so nobody has compared what it alone tells, such as the power limit and the environment", n))
 	}
 	if n := len(g.unread); n > 0 {
 		list = append(list, fmt.Sprintf("the provenance of tasks cannot be read: %s (%d in all)", strings.Join(g.unread[:min(n, 4)], ", "), n))

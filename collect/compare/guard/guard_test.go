@@ -47,6 +47,7 @@ func TestWeigh(t *testing.T) {
 		{"of a newer version", "", strict},
 		{"host", "", beside},
 		{"slurm_job", "", free},
+		{"slurm_bind", "", beside},
 		{"workload.ctx", "", free},
 		{"workload.timeouts.idle", "", free},
 		{"workload.timeout", "", free},
@@ -70,7 +71,7 @@ func TestWeigh(t *testing.T) {
 // TestListsAreOfTheCatalogue: a fact that was renamed would silently become strict.
 func TestListsAreOfTheCatalogue(t *testing.T) {
 	t.Parallel()
-	for _, list := range [][]string{factsFree, factsBeside, core} {
+	for _, list := range [][]string{factsFree, factsBeside, ofShape, core} {
 		for _, name := range list {
 			if _, ok := catalogue.FactByName(name); !ok {
 				t.Errorf("the catalogue has no fact %q", name)

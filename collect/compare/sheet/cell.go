@@ -2,6 +2,7 @@ package sheet
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -33,7 +34,7 @@ func oneSide(s *cell.Stat, h *compare.Half, metric string) string {
 	case s.SD == nil:
 		return fmt.Sprintf("%s (n=%s)", page.Scaled(metric, s.Mean), n)
 	}
-	return fmt.Sprintf("%s ± %s (n=%s)", page.Scaled(metric, s.Mean), page.Significant(unscaled(metric, *s.SD), 2), n)
+	return fmt.Sprintf("%s (n=%s)", page.PlusMinus(unscaled(metric, s.Mean), unscaled(metric, *s.SD)), n)
 }
 
 // unscaled divides a difference of a metric by the scale of its column.
@@ -53,6 +54,8 @@ func percent(ratio float64) string {
 func change(ratio float64) string {
 	text := page.Significant(100*(ratio-1), 2) + " %"
 	switch {
+	case math.Abs(ratio-1) < 1e-6:
+		return "0 %" // what is left is that of floating point
 	case ratio > 1:
 		return "+" + text
 	case ratio < 1:

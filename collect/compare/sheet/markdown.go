@@ -139,7 +139,7 @@ func when(s *compare.Side) string {
 func (r sheet) conditions(b *bytes.Buffer) {
 	b.WriteByte('\n')
 	if r.B == nil {
-		fmt.Fprintf(b, "- Unit: %s. Values are means ± the sample standard deviation between units. With n=1 nothing shows how repeatable a value is.\n", r.unit())
+		fmt.Fprintf(b, "- Unit: %s. Values are means ± the sample standard deviation between units. A single unit (n=1) is no evidence of repeatability.\n", r.unit())
 		r.general(b)
 		r.problems(b)
 		return
@@ -158,12 +158,12 @@ func (r sheet) conditions(b *bytes.Buffer) {
 		}
 	}
 	code := ""
-	if r.Order.GapSeconds != nil {
+	if r.Order.Doubtful() {
 		code = page.Code(string(catalogue.NotInterleaved)) + ", "
 	}
 	fmt.Fprintf(b, "- Order: %s%s\n", code, page.Inline(r.Order.Text))
-	fmt.Fprintf(b, "- Unit: %s. A cell is the mean ± the sample standard deviation between units; streams and iterations are no units. With n=1 nothing shows how repeatable a value is.\n", r.unit())
-	fmt.Fprintf(b, "- Difference: %s over %s, with its 95 %% interval by Student's t on the logarithms of the units: of the pairs where units share a task, a turn or prompts, else Welch's. A number with a sign is the difference %s less %s, where a value is not above 0.\n",
+	fmt.Fprintf(b, "- Unit: %s. A cell is the mean ± the sample standard deviation between units; streams and iterations are no units. A single unit (n=1) is no evidence of repeatability.\n", r.unit())
+	fmt.Fprintf(b, "- Difference: %s over %s, with its 95 %% interval by Student's t on the logarithms of the units: of pairs where most units share a task, a turn or prompts, else Welch's. A number with a sign is the difference %s less %s, where a value is not above 0.\n",
 		page.Inline(r.B.Name), page.Inline(r.A.Name), page.Inline(r.B.Name), page.Inline(r.A.Name))
 	fmt.Fprintf(b, "- Verdicts: a difference is claimed if the interval excludes none, and with 4 units or more a side without pairs the Mann-Whitney test agrees. `small`: by less than %s %%. `equivalent`: the whole interval is within that. `~`: neither is shown.\n",
 		strconv.FormatFloat(100*r.Threshold, 'g', 3, 64))
@@ -221,69 +221,4 @@ func codes(list []string) string {
 // difference writes a key with the values on both sides.
 func (r sheet) difference(d guard.Difference) string {
 	return fmt.Sprintf("%s (%s; %s)", page.Code(d.Key), page.Inline(guard.Short(d.A)), page.Inline(guard.Short(d.B)))
-}
-
-// refused lists the rows that were not compared, together with those that differ in the same.
-func (r sheet) refused(b *bytes.Buffer) {
-	for i, part := range r.Refusals() {
-		if i == 0 {
-			b.WriteString("\n## Refused\n\nThese rows are unlike in what is neither under test nor accepted:\n\n")
-		}
-		var why []string
-		for _, d := range part.Differ {
-			why = append(why, r.difference(d))
-		}
-		rows := named(part.Rows)
-		if len(part.Rows) == len(r.Rows) && len(r.Rows) > 1 {
-			rows = fmt.Sprintf("all %d rows", len(r.Rows))
-		}
-		fmt.Fprintf(b, "- %s: %s\n", page.Inline(rows), strings.Join(why, ", "))
-	}
-}
-
-// failed lists the rows that have no good execution on a side: no table has them.
-func (r sheet) failed(b *bytes.Buffer) {
-	title := "\n## Without a good result\n\n"
-	for i := range r.Rows {
-		row := &r.Rows[i]
-		var why []string
-		for side, h := range []*compare.Half{&row.A, row.B} {
-			if h != nil && h.Good == 0 {
-				why = append(why, fmt.Sprintf("%s: %s", []*compare.Side{r.A, r.B}[side].Name, h.Failures()))
-			}
-		}
-		if len(why) > 0 {
-			fmt.Fprintf(b, "%s- %s: %s\n", title, page.Inline(r.Name(row.Values)), page.Inline(strings.Join(why, "; ")))
-			title = ""
-		}
-	}
-}
-
-// lonely lists the rows that one side lacks.
-func (r sheet) lonely(b *bytes.Buffer) {
-	if len(r.Single) == 0 {
-		return
-	}
-	b.WriteString("\n## On one side only\n\n")
-	for _, side := range []*compare.Side{r.A, r.B} {
-		var rows []string
-		for _, s := range r.Single {
-			if s.Side == side.Name {
-				rows = append(rows, r.Name(s.Values))
-			}
-		}
-		if len(rows) > 0 {
-			fmt.Fprintf(b, "- only %s has %s\n", page.Inline(side.Name), page.Inline(named(rows)))
-		}
-	}
-}
-
-// named lists rows, the first of them if there are many.
-func named(rows []string) string {
-	const most = 12
-	text := strings.Join(rows[:min(len(rows), most)], "; ")
-	if n := len(rows) - most; n > 0 {
-		text += fmt.Sprintf("; and %d more rows", n)
-	}
-	return text
 }

@@ -13,14 +13,14 @@ import (
 // Order says how the executions of both sides lay in time: what drifts meanwhile speaks for one of them unless they took
 // turns.
 type Order struct {
-	// Interleaved is false if all of one side came before all of the other.
+	// Interleaved is false if all of one side, or most of it, came before the other.
 	Interleaved bool `json:"interleaved"`
 	// Shared is the number of tasks that held both sides, and BaseFirst in how many of them the base came first.
 	Shared    int `json:"tasks_with_both"`
 	BaseFirst int `json:"base_first"`
 	// Turns are the sides in the order of time, with how many executions in a row, such as A 4, B 4.
 	Turns []string `json:"turns"`
-	// GapSeconds lies between the end of the first side and the start of the other; null: they are interleaved.
+	// GapSeconds lies between the end of the first side and the start of the other; null: they overlap.
 	GapSeconds *float64 `json:"gap_seconds"`
 	// LaterSeconds is by how much B began later, in the mean over the executions. 0 cancels a steady drift out.
 	LaterSeconds float64 `json:"b_later_seconds"`
@@ -56,9 +56,41 @@ func Of(names [2]string, all []Execution) *Order {
 			return o
 		}
 	}
-	o.Interleaved, o.Text = true, o.interleaved(names)
+	switch first := before(all); {
+	case first >= most:
+		o.Text = mostly(first, names[0], names[1])
+	case 1-first >= most:
+		o.Text = mostly(1-first, names[1], names[0])
+	default:
+		o.Interleaved, o.Text = true, o.interleaved(names)
+	}
 	o.Turns = o.Turns[:min(len(o.Turns), maxTurns)]
 	return o
+}
+
+// Doubtful reports whether the order speaks for one of the sides. It does not where a side has nothing.
+func (o *Order) Doubtful() bool { return !o.Interleaved && len(o.Turns) > 0 }
+
+// most is the share of pairs, one of each side, of which the same side came first, that makes no turns any more: of two
+// turns A B A B it is 0.75, whereas one A that was run again behind all of B leaves it near 1.
+const most = 0.8
+
+// before is the share of all pairs of an execution of A and one of B, given in the order of time, of which A's came first.
+func before(all []Execution) float64 {
+	pairs, a, b := 0, 0, 0
+	for _, x := range all {
+		if x.Side == 0 {
+			a++
+			continue
+		}
+		b++
+		pairs += a
+	}
+	return float64(pairs) / float64(a*b)
+}
+
+func mostly(share float64, first, second string) string {
+	return fmt.Sprintf("mostly one after the other: in %.0f %% of all pairs %s came before %s; what drifted meanwhile speaks for one of them", 100*share, first, second)
 }
 
 // interleaved says in words how the sides took turns.

@@ -24,6 +24,7 @@ func at(text string) []Execution {
 	return all
 }
 
+// Rule 30 of the accounting: what was interleaved is told, and what was not, with the time between.
 func TestOf(t *testing.T) {
 	t.Parallel()
 	gap := func(s float64) *float64 { return &s }
@@ -53,6 +54,14 @@ func TestOf(t *testing.T) {
 		{"the base last", "b|a", Order{
 			Turns: []string{"new 1", "old 1"}, GapSeconds: gap(0), LaterSeconds: -60,
 			Text: "one after the other: new, and old after 0s; what drifted meanwhile speaks for one of them",
+		}},
+		{"one that was run again at the end", "aaaa|bbbb|a", Order{
+			Turns: []string{"old 4", "new 4", "old 1"}, LaterSeconds: 162,
+			Text: "mostly one after the other: in 80 % of all pairs old came before new; what drifted meanwhile speaks for one of them",
+		}},
+		{"the other way round", "bbbb|aaaa|b", Order{
+			Turns: []string{"new 4", "old 4", "new 1"}, LaterSeconds: -162,
+			Text: "mostly one after the other: in 80 % of all pairs new came before old; what drifted meanwhile speaks for one of them",
 		}},
 		{"a side without any", "aa", Order{Turns: []string{}, Text: "a side has no good execution in a row that both have"}},
 		{"none at all", "", Order{Turns: []string{}, Text: "a side has no good execution in a row that both have"}},

@@ -177,6 +177,11 @@ func TestRules(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 		}},
+		{"15 reasoning 0 beside reasoning text is a field that was not filled", account.Rules{}, &account.Retokenized{Reasoning: n(2), Content: n(1)}, []string{role, think, think, a, b, stop, usageWith(`"completion_tokens":5,"reasoning_tokens":0`), done}, func(t *testing.T, _ account.Facts, got account.Numbers) {
+			if *got.Reasoning.Tokens != 2 || got.Reasoning.Source != account.RetokenizedText || *got.Content.Tokens != 1 || got.Content.Source != account.RetokenizedText {
+				t.Errorf("%+v", got)
+			}
+		}},
 		{"18 no [DONE] is a failure where it is always sent", account.Rules{NeedDone: true}, nil, []string{role, a, b, stop, two}, func(t *testing.T, _ account.Facts, got account.Numbers) {
 			if got.Outcome != account.Failed || got.Reason != account.NoDone {
 				t.Errorf("%+v", got)

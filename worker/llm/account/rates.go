@@ -151,14 +151,23 @@ func (c *Channel) count(byTokenizer *int64) {
 	}
 }
 
+// ReasoningTokens is how many tokens of the answer were reasoning by the server's own count; nil if it tells none. A 0
+// beside reasoning text tells none: the usage of SGLang had the field before anything counted for it.
+func (f *Facts) ReasoningTokens() *int64 {
+	if f.Usage == nil || f.Usage.Reasoning == nil || *f.Usage.Reasoning == 0 && f.TextBytes[0] > 0 {
+		return nil
+	}
+	return f.Usage.Reasoning
+}
+
 // serverCount replaces a count by the server's, if it tells how much was reasoning.
 func (n *Numbers) serverCount(name string, f Facts, c *Channel) {
-	u := f.Usage
-	if u == nil || u.Reasoning == nil {
+	u, thought := f.Usage, f.ReasoningTokens()
+	if thought == nil {
 		return
 	}
 	if name == "reasoning" {
-		c.Tokens, c.Source = u.Reasoning, ServerUsage
+		c.Tokens, c.Source = thought, ServerUsage
 		return
 	}
 	if u.Completion == nil {
@@ -168,7 +177,7 @@ func (n *Numbers) serverCount(name string, f Facts, c *Channel) {
 	if f.TextBytes[2] > 0 {
 		c.Note = withTools
 	}
-	if rest := *u.Completion - *u.Reasoning; rest >= 0 {
+	if rest := *u.Completion - *thought; rest >= 0 {
 		c.Tokens = &rest
 		return
 	}

@@ -127,7 +127,7 @@ func (b *battery) answers(ctx context.Context) {
 		sampling["stop"] = []string{b.stop}
 		b.stopped = b.ask(ctx, dialect.Request{Messages: messages, MaxTokens: stopTokens, Sampling: sampling, Salt: saltA})
 	}
-	each := dialect.Request{Messages: messages, MaxTokens: eachTokens, Sampling: b.sampling(true), Salt: saltA, FrameUsage: true}
+	each := dialect.Request{Messages: messages, MaxTokens: eachTokens, Sampling: b.sampling(true), Salt: saltA, FrameUsage: b.server.Kind.Traits().FrameUsage}
 	each.Template = b.template(ctx, messages)
 	b.each = b.ask(ctx, each)
 	b.together(ctx, messages)
@@ -167,7 +167,7 @@ func (b *battery) together(ctx context.Context, messages []prompt.Message) {
 		if err != nil {
 			return
 		}
-		requests = append(requests, stream.Request{Path: chatPath, Body: body})
+		requests = append(requests, stream.Request{Path: dialect.ChatPath, Body: body})
 	}
 	burst := b.client.Ready(ctx, requests...)
 	_ = b.client.Dial(ctx, len(requests)) // a stream without a connection opens its own, and says why it could not
@@ -176,9 +176,6 @@ func (b *battery) together(ctx context.Context, messages []prompt.Message) {
 		b.wide = append(b.wide, observe(x, b.client, wideTokens))
 	}
 }
-
-// chatPath is where the requests go to.
-const chatPath = "/v1/chat/completions"
 
 // ask sends one request.
 func (b *battery) ask(ctx context.Context, r dialect.Request) *answer {
@@ -191,7 +188,7 @@ func (b *battery) ask(ctx context.Context, r dialect.Request) *answer {
 
 func (b *battery) post(ctx context.Context, body []byte, asked int) *answer {
 	b.sent++
-	return observe(b.client.Do(ctx, stream.Request{Path: chatPath, Body: body}), b.client, asked)
+	return observe(b.client.Do(ctx, stream.Request{Path: dialect.ChatPath, Body: body}), b.client, asked)
 }
 
 // prompt is a text that nothing has cached, several blocks long where the server can count.

@@ -38,7 +38,7 @@ func (b *battery) breakOff(ctx context.Context, m *scrape.Source) {
 	late, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w := stream.NewWatch(chat.HasText)
-	burst := b.client.Ready(late, stream.Request{Path: chatPath, Body: body, Watch: w})
+	burst := b.client.Ready(late, stream.Request{Path: dialect.ChatPath, Body: body, Watch: w})
 	burst.Release()
 	select {
 	case <-w.Text():

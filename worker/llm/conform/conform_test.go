@@ -39,7 +39,7 @@ func routed(t *testing.T, c llmtest.Config, routes map[string]http.Handler, prep
 			}
 			r.Body = io.NopCloser(bytes.NewReader(body))
 			for text, h := range routes {
-				if strings.Contains(string(body), text) && r.URL.Path == chatPath {
+				if strings.Contains(string(body), text) && r.URL.Path == dialect.ChatPath {
 					h.ServeHTTP(w, r)
 					return
 				}

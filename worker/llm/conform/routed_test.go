@@ -97,7 +97,7 @@ func TestNothingToTest(t *testing.T) {
 	tested(t, usual, func(s *llmtest.Server) {
 		s.Play(llmtest.Script{Status: 503, Steps: []llmtest.Step{{Write: `{"error":{"message":"loading","type":"x"}}`}}})
 	}, func(server *llmtest.Server, r *Report, err error) {
-		if err != nil || len(r.Findings) != 1 || !r.Failed() || r.Requests != 1 || len(server.Requests(chatPath)) != 1 {
+		if err != nil || len(r.Findings) != 1 || !r.Failed() || r.Requests != 1 || len(server.Requests(dialect.ChatPath)) != 1 {
 			t.Fatalf("%v %+v", err, r)
 		}
 		if got := r.Findings[0]; got.Verdict != Fail || got.Seen != "failed: http_status: loading" {
@@ -106,7 +106,7 @@ func TestNothingToTest(t *testing.T) {
 	})
 	tested(t, usual, func(s *llmtest.Server) { s.Stale(1, 0) }, func(server *llmtest.Server, r *Report, err error) {
 		var busy *scrape.NotIdle
-		if !errors.As(err, &busy) || r != nil || len(server.Requests(chatPath)) != 0 {
+		if !errors.As(err, &busy) || r != nil || len(server.Requests(dialect.ChatPath)) != 0 {
 			t.Errorf("%v %+v", err, r)
 		}
 	})

@@ -3,6 +3,7 @@ package dialect
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -48,7 +49,10 @@ func (e *StatusError) Error() string {
 func Advice(err error) string {
 	var status *StatusError
 	var model *WrongModel
+	var unknown x509.UnknownAuthorityError
 	switch {
+	case errors.As(err, &unknown):
+		return "set SSL_CERT_FILE to the file with the certificate of the authority that vouches for the server"
 	case errors.As(err, &status) && (status.Code == http.StatusUnauthorized || status.Code == http.StatusForbidden):
 		return "the server wants a key, or another one: api_key_env names the variable that holds it"
 	case errors.As(err, &model):
@@ -114,7 +118,8 @@ func (s *Server) once(ctx context.Context, method, path string, body []byte, int
 		return ctx.Err() == nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return passes(resp.StatusCode), &StatusError{path, resp.StatusCode, s.key.Redact(string(answer[:min(len(answer), 300)]))}
+		words := s.key.Redact(string(answer)) // before the cut, which may go through the key
+		return passes(resp.StatusCode), &StatusError{path, resp.StatusCode, words[:min(len(words), 300)]}
 	}
 	if len(answer) > maxAnswer {
 		return false, fmt.Errorf("%s: the answer is longer than %d MiB", path, maxAnswer>>20)

@@ -34,7 +34,6 @@ func TestCaptured(t *testing.T) {
 	messages := []prompt.Message{{Role: "user", Content: "the court record"}}
 	count := func() (int, error) { return s.Counter(Template{})(t.Context(), messages) }
 	text := func() (int, error) { return s.CountText(t.Context(), "the court record") }
-	flush := func() (int, error) { return 0, s.Flush(t.Context()) }
 	for _, c := range []struct {
 		path, answer string
 		status       string
@@ -47,8 +46,6 @@ func TestCaptured(t *testing.T) {
 		{"/tokenize", "tokenize-chat-effort", "", count, 44, ""}, // with the effort in the template's arguments
 		{"/tokenize", "tokenize-bad-model", "404 ", count, 0, "The model `none` does not exist"},
 		{"/tokenize", "too-long", "400 ", count, 0, "maximum context length is 4096 tokens"},
-		{"/reset_prefix_cache", "reset-idle", "", flush, 0, ""},
-		{"/reset_prefix_cache", "reset-busy", "", flush, 0, "the server says that it was not"},
 	} {
 		f.mu.Lock()
 		f.answers[c.path] = c.status + answer(c.answer)

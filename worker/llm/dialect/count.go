@@ -3,7 +3,10 @@ package dialect
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 
 	"cpbench/worker/llm/prompt"
 )
@@ -13,12 +16,12 @@ func (s *Server) Counter(t Template) prompt.Counter {
 	var count func(ctx context.Context, chat map[string]any) (int, error)
 	switch s.Kind {
 	case VLLM:
-		count = func(ctx context.Context, chat map[string]any) (int, error) { return s.tokenize(ctx, "/tokenize", chat) }
+		count = s.countVLLM
 	case SGLang:
 		count = func(ctx context.Context, chat map[string]any) (int, error) {
 			n, err := s.tokenize(ctx, "/v1/tokenize", chat)
-			if err != nil {
-				err = fmt.Errorf("%w; SGLang counts chats since April 2026", err)
+			if wantsPrompt(err) {
+				err = fmt.Errorf("%w: %w; SGLang counts chats since April 2026", prompt.ErrNoCounter, err)
 			}
 			return n, err
 		}
@@ -34,14 +37,29 @@ func (s *Server) Counter(t Template) prompt.Counter {
 		if err != nil {
 			return 0, err
 		}
-		return count(ctx, chat)
+		n, err := count(ctx, chat)
+		if lacks(err) {
+			err = fmt.Errorf("%w: %w", prompt.ErrNoCounter, err)
+		}
+		return n, err
 	}
+}
+
+// wantsPrompt reports whether an endpoint misses the text in a request that has messages: it knows no chats.
+func wantsPrompt(err error) bool {
+	var status *StatusError
+	return errors.As(err, &status) && (status.Code == http.StatusBadRequest || status.Code == http.StatusUnprocessableEntity) &&
+		strings.Contains(status.Body, "prompt") && strings.Contains(strings.ToLower(status.Body), "required")
 }
 
 // Identity names everything that a count of this server with these arguments depends on.
 func (s *Server) Identity(t Template) string {
 	args, err := t.arguments()
-	id, encErr := json.Marshal([]any{s.Kind, s.Version, s.Model.ID, s.Model.Root, args})
+	facts := []any{s.Kind, s.Version, s.Model.ID, s.Model.Root, args}
+	if s.Renders {
+		facts = append(facts, renderPath)
+	}
+	id, encErr := json.Marshal(facts)
 	if err != nil || encErr != nil {
 		return "" // such arguments cannot be sent either, so nothing is ever counted with them
 	}
@@ -73,6 +91,21 @@ func (s *Server) tokenize(ctx context.Context, path string, body map[string]any)
 		return 0, fmt.Errorf("%s: the answer has no count", path)
 	}
 	return *answer.Count, nil
+}
+
+// renderPath is where newer versions of vLLM tell the tokens of a chat.
+const renderPath = "/v1/chat/completions/render"
+
+// countVLLM counts a chat by what generation would see, where the server tells that, else by its tokenizer, which is told
+// the same. It renders no prompt above its limit, and one above the target is asked for in the search for a size.
+func (s *Server) countVLLM(ctx context.Context, chat map[string]any) (int, error) {
+	var answer struct {
+		Tokens []json.RawMessage `json:"token_ids"`
+	}
+	if s.Renders && s.post(ctx, renderPath, chat, &answer) == nil && len(answer.Tokens) > 0 {
+		return len(answer.Tokens), nil
+	}
+	return s.tokenize(ctx, "/tokenize", chat)
 }
 
 // countLlama counts a chat. Versions without the endpoint for it apply the template and tokenize the outcome.

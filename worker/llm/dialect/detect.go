@@ -29,6 +29,8 @@ type Server struct {
 	// ContextLimit is the largest number of tokens of prompt and output together, of one request; nil: not known.
 	ContextLimit *int     `json:"context_limit"`
 	MetricsURLs  []string `json:"metrics_urls"`
+	// Renders: the server tells the tokens of a chat as it would generate from them (vLLM with --enable-scale-out).
+	Renders bool `json:"renders,omitempty"`
 
 	key    Key
 	client *http.Client
@@ -182,12 +184,17 @@ func (s *Server) describe(ctx context.Context) error {
 	s.Version = cmp.Or(answer.Version, answer.BuildInfo)
 	s.Model.Root = cmp.Or(s.Model.Root, answer.ModelPath, answer.ModelID)
 	switch s.Kind {
+	case VLLM:
+		// A route for another method is there and renders nothing.
+		var status *StatusError
+		s.Renders = errors.As(s.get(ctx, renderPath, nil), &status) && status.Code == http.StatusMethodNotAllowed
+		s.ContextLimit = s.lengthOf(s.Model)
 	case LlamaCPP:
 		// Of one slot. The card's n_ctx_train is the training's length and no limit.
 		s.ContextLimit = answer.Default.Context
 	case TGI:
 		s.ContextLimit = answer.MaxTotal
-	case VLLM, SGLang, TRTLLM, None:
+	case SGLang, TRTLLM, None:
 		s.ContextLimit = s.lengthOf(s.Model)
 	}
 	return nil

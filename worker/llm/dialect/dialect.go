@@ -51,7 +51,6 @@ type Traits struct {
 	Metrics      string // path of the Prometheus text; empty: it has none
 	Speculation  Speculation
 	GaugeRefresh time.Duration // an idle server renews its gauges only this often; 0: at once
-	KeepAlive    time.Duration // closes an idle connection after this time; 0: not known
 	budget       string        // name of the field with the largest number of tokens to generate
 }
 
@@ -62,7 +61,7 @@ func (k Kind) Traits() Traits {
 	case VLLM:
 		return Traits{
 			Reasoning: both, Salt: true, Template: true, Priority: LowerFirst, AlwaysDone: true, FrameUsage: true,
-			Metrics: "/metrics", Speculation: BySums, KeepAlive: 5 * time.Second, budget: "max_completion_tokens",
+			Metrics: "/metrics", Speculation: BySums, budget: "max_completion_tokens",
 		}
 	case SGLang:
 		return Traits{

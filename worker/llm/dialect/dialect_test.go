@@ -254,6 +254,21 @@ func TestDetectRefuses(t *testing.T) {
 	}
 }
 
+// A server that renders chats has the path for another method than the one that asks: nothing is rendered to find out.
+func TestDetectRendering(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[string]bool{"405 ": true, "404 ": false, "501 ": false} {
+		answers := map[string]string{renderPath: status + `{"detail":"Method Not Allowed"}`}
+		for path, text := range servers[VLLM] {
+			answers[path] = text
+		}
+		s, err := Detect(t.Context(), Options{URL: newFake(t, answers).URL})
+		if err != nil || s.Renders != want {
+			t.Errorf("%s: renders %v, %v", status, s.Renders, err)
+		}
+	}
+}
+
 func TestServerInARecord(t *testing.T) {
 	t.Parallel()
 	s, _ := detect(t, VLLM)

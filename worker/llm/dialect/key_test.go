@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"cpbench/worker/llm/llmtest"
 )
 
 func TestKeyIsHidden(t *testing.T) {
@@ -85,5 +88,33 @@ func TestKeySources(t *testing.T) {
 	}
 	if _, err := KeyFromFile(file + "x"); err == nil {
 		t.Error("no file is no error")
+	}
+}
+
+// A key that an error's text quotes is taken out before the text is cut, which may go through it.
+func TestKeyAcrossTheCut(t *testing.T) {
+	t.Parallel()
+	live, err := llmtest.Listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, strings.Repeat("-", 300-len("Bearer sk-very"))+r.Header.Get("Authorization"), http.StatusUnauthorized)
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer live.Close()
+	_, err = Detect(t.Context(), Options{URL: live.URL, Key: NewKey("sk-very-secret")})
+	if err == nil || strings.Contains(err.Error(), "sk-") {
+		t.Error(err)
+	}
+}
+
+// What to do about a certificate of nobody's is said.
+func TestUnknownAuthority(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0)
+	server.StartTLS()
+	defer server.Close()
+	if _, err := Detect(t.Context(), Options{URL: server.URL}); !strings.Contains(Advice(err), "SSL_CERT_FILE") {
+		t.Errorf("%v: %s", err, Advice(err))
 	}
 }

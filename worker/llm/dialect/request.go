@@ -59,7 +59,7 @@ type Request struct {
 	Salt      string         // of the prefix cache; empty: none
 	Fresh     bool           // the prompt shall not come from the cache; servers with salts need one as well
 	Priority  *int
-	// FrameUsage asks for the usage so far in every frame, where the server can.
+	// FrameUsage asks for the usage so far in every frame.
 	FrameUsage bool
 }
 
@@ -93,7 +93,10 @@ func (s *Server) Body(r Request) ([]byte, error) {
 		body[name] = value
 	}
 	usage := map[string]any{"include_usage": true}
-	if r.FrameUsage && t.FrameUsage {
+	if r.FrameUsage {
+		if !t.FrameUsage {
+			return nil, fmt.Errorf("usage in every frame: %w: %s", ErrUnsupported, s.Kind)
+		}
 		usage["continuous_usage_stats"] = true
 	}
 	body["stream"], body["stream_options"] = true, usage
@@ -138,8 +141,8 @@ func (s *Server) chat(messages []prompt.Message, t Template) (map[string]any, er
 	return body, nil
 }
 
-// ChatURL is where Body is sent to.
-func (s *Server) ChatURL() string { return s.URL + "/v1/chat/completions" }
+// ChatPath is where Body is sent to, below the address of the server.
+const ChatPath = "/v1/chat/completions"
 
 // Key is the key that measured requests need.
 func (s *Server) Key() Key { return s.key }

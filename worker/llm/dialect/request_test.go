@@ -26,6 +26,7 @@ func TestBody(t *testing.T) {
 	}
 	salted := all
 	salted.Salt, salted.Priority = "s1", ptr(10)
+	all.FrameUsage = false
 	plain := Request{Messages: hello, MaxTokens: 7}
 	const kwargs = `"chat_template_kwargs":{"enable_thinking":true,"reasoning_effort":"high"}`
 	for name, tc := range map[string]struct {
@@ -75,6 +76,7 @@ func TestBodyRefuses(t *testing.T) {
 		"twice": {VLLM, with(func(r *Request) {
 			r.Template = Template{Thinking: ptr(true), Arguments: map[string]any{"enable_thinking": false}}
 		}), `"enable_thinking" is given twice`, false},
+		"frames":          {LlamaCPP, with(func(r *Request) { r.FrameUsage = true }), "usage in every frame", true},
 		"salt":            {LlamaCPP, with(func(r *Request) { r.Salt = "s" }), "cache salt", true},
 		"priority":        {LlamaCPP, with(func(r *Request) { r.Priority = ptr(1) }), "priority", true},
 		"template of tgi": {TGI, with(func(r *Request) { r.Template.Thinking = ptr(true) }), "arguments of the chat template (enable_thinking)", true},
@@ -143,6 +145,8 @@ func TestCounters(t *testing.T) {
 	}{
 		"vllm":              {VLLM, map[string]string{"/tokenize": `{"count":12}`}, 12, "/tokenize", ""},
 		"no count":          {VLLM, map[string]string{"/tokenize": `{"tokens":[1]}`}, 0, "", "the answer has no count"},
+		"vllm without":      {VLLM, nil, 0, "", "no endpoint that counts the tokens of a chat: /tokenize: the server answers 404"},
+		"vllm refuses":      {VLLM, map[string]string{"/tokenize": `400 {"message":"bad template"}`}, 0, "", "bad template"},
 		"sglang before":     {SGLang, map[string]string{"/v1/tokenize": `400 {"message":"prompt: Field required"}`}, 0, "", "SGLang counts chats since April 2026"},
 		"llama.cpp before":  {LlamaCPP, map[string]string{"/apply-template": `{"prompt":"<s>hi"}`, "/tokenize": `{"tokens":[1,{"id":2},3]}`}, 3, "/tokenize", ""},
 		"llama.cpp refuses": {LlamaCPP, map[string]string{"/v1/chat/completions/input_tokens": `400 {"error":{"message":"bad template"}}`}, 0, "", "bad template"},
@@ -157,6 +161,9 @@ func TestCounters(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tc.fail) {
 				t.Errorf("%s: error %v, want one with %q", name, err, tc.fail)
 			}
+			if none := errors.Is(err, prompt.ErrNoCounter); none != (name == "vllm without" || name == "sglang before") {
+				t.Errorf("%s: has no counter: %v", name, none)
+			}
 			continue
 		}
 		if path, _ := f.last(t); err != nil || n != tc.want || path != tc.path {
@@ -166,6 +173,31 @@ func TestCounters(t *testing.T) {
 	for _, kind := range []Kind{TRTLLM, None} {
 		if (&Server{Kind: kind}).Counter(Template{}) != nil {
 			t.Errorf("%s counts", kind)
+		}
+	}
+}
+
+// TestCountRendered is the rest of trap 1: what the server renders is what it generates from. A prompt that it refuses to
+// render, as one above its limit, is counted all the same.
+func TestCountRendered(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		rendered string
+		want     int
+	}{
+		"rendered":    {`{"request_id":"r","token_ids":[5,6,7,8],"features":null}`, 4},
+		"too long":    {`400 {"error":{"message":"maximum context length"}}`, 3},
+		"older shape": {`[[{"role":"user"}],[{"prompt_token_ids":[1]}]]`, 3},
+		"empty":       {`{}`, 3},
+	} {
+		f := newFake(t, map[string]string{renderPath: tc.rendered, "/tokenize": `{"count":3}`})
+		s := &Server{URL: f.URL, Kind: VLLM, Model: Card{ID: "m"}, Renders: true, client: NewClient()}
+		n, err := s.Counter(Template{ReasoningEffort: "high"})(t.Context(), hello)
+		if err != nil || n != tc.want {
+			t.Errorf("%s: %d, %v", name, n, err)
+		}
+		if !strings.Contains(f.asked[0], `"reasoning_effort":"high"`) || !strings.HasPrefix(f.asked[0], "POST "+renderPath) {
+			t.Errorf("%s: asked %s", name, f.asked[0])
 		}
 	}
 }
@@ -201,32 +233,11 @@ func TestIdentity(t *testing.T) {
 	}
 	changed := s
 	changed.Model.Root = "r2"
-	for name, other := range map[string]string{"template": s.Identity(Template{Thinking: ptr(true)}), "weights": changed.Identity(Template{})} {
+	rendering := s
+	rendering.Renders = true
+	for name, other := range map[string]string{"template": s.Identity(Template{Thinking: ptr(true)}), "weights": changed.Identity(Template{}), "way to count": rendering.Identity(Template{})} {
 		if other == base {
 			t.Errorf("another %s is no other identity", name)
-		}
-	}
-}
-
-func TestFlush(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		kind    Kind
-		answers map[string]string
-		want    string // empty: done
-	}{
-		"vllm":          {VLLM, map[string]string{"/reset_prefix_cache": ""}, "not the JSON"},
-		"vllm success":  {VLLM, map[string]string{"/reset_prefix_cache": `{"success":true}`}, ""},
-		"vllm in use":   {VLLM, map[string]string{"/reset_prefix_cache": `{"success":false}`}, "the server says that it was not"},
-		"vllm as usual": {VLLM, nil, "VLLM_SERVER_DEV_MODE=1"},
-		"sglang":        {SGLang, map[string]string{"/flush_cache": "Cache flushed.\n"}, ""},
-		"sglang busy":   {SGLang, map[string]string{"/flush_cache": "400 Cache not flushed because there are pending requests"}, "pending requests"},
-		"llama.cpp":     {LlamaCPP, nil, "the server does not support this: llama.cpp"},
-	} {
-		f := newFake(t, tc.answers)
-		err := (&Server{URL: f.URL, Kind: tc.kind, client: NewClient()}).Flush(t.Context())
-		if (tc.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: %v, want %q", name, err, tc.want)
 		}
 	}
 }
@@ -265,7 +276,7 @@ func TestBoundedTries(t *testing.T) {
 			transport := &flaky{codes: tc.codes}
 			s := &Server{URL: "http://127.0.0.1:1", Kind: SGLang, client: &http.Client{Transport: transport}}
 			start := time.Now()
-			err := s.Flush(t.Context())
+			err := s.post(t.Context(), "/flush_cache", struct{}{}, nil)
 			if len(transport.calls) != tc.calls || time.Since(start) != tc.took || (err == nil) != tc.ok {
 				t.Errorf("%s: %d tries in %v: %v", name, len(transport.calls), time.Since(start), err)
 			}

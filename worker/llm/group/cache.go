@@ -2,9 +2,12 @@ package group
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 
 	"cpbench/worker/llm/account"
+	"cpbench/worker/llm/dialect"
 	"cpbench/worker/llm/scrape"
 )
 
@@ -106,27 +109,35 @@ func cachedOf(r account.Record) (*float64, string) {
 func (l *Load) count(ctx context.Context, r *Report) {
 	for i := range r.Lines {
 		line := &r.Lines[i]
-		f := &line.Record.Facts
-		if line.Texts.Reasoning == "" && line.Texts.Tool == "" || f.Usage != nil && f.Usage.Reasoning != nil {
+		if line.Texts.Reasoning == "" && line.Texts.Tool == "" || line.Record.Facts.ReasoningTokens() != nil {
 			continue // the whole is the answer, or the server says how much of it is not
 		}
-		var counted account.Retokenized
-		known := false
-		for _, c := range []struct {
-			text string
-			into **int64
-		}{{line.Texts.Reasoning, &counted.Reasoning}, {line.Texts.Content, &counted.Content}, {line.Texts.Tool, &counted.Tool}} {
-			if c.text == "" {
-				continue
-			}
-			// A server that cannot count leaves the channel without a count, which its null says.
-			if n, err := l.Server.CountText(ctx, c.text); err == nil {
-				v := int64(n)
-				*c.into, known = &v, true
-			}
-		}
-		if known {
-			f.Retokenized = &counted
+		if !l.countLine(ctx, line) {
+			return
 		}
 	}
+}
+
+// countLine counts the channels of one stream. A channel that cannot be counted is left without, which its null says. It
+// is false if the server does not answer: to ask it for every channel of every stream would take hours.
+func (l *Load) countLine(ctx context.Context, line *Line) (answers bool) {
+	var counted account.Retokenized
+	for _, c := range []struct {
+		text string
+		into **int64
+	}{{line.Texts.Reasoning, &counted.Reasoning}, {line.Texts.Content, &counted.Content}, {line.Texts.Tool, &counted.Tool}} {
+		if c.text == "" {
+			continue
+		}
+		n, err := l.Server.CountText(ctx, c.text)
+		var refused *dialect.StatusError
+		switch {
+		case err == nil:
+			v := int64(n)
+			*c.into, line.Record.Facts.Retokenized = &v, &counted
+		case !errors.As(err, &refused) || refused.Code >= http.StatusInternalServerError:
+			return false
+		}
+	}
+	return true
 }

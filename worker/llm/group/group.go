@@ -109,7 +109,7 @@ func Run(ctx context.Context, l Load) (*Report, error) {
 	if l.Long != nil {
 		n++
 	}
-	client, err := stream.New(l.Server.URL, stream.Options{Concurrency: n, Timeouts: l.Timeouts, Key: secret(l.Server.Key())})
+	client, err := stream.New(l.Server.URL, stream.Options{Concurrency: n, Timeouts: l.Timeouts, Key: stream.NewSecret(l.Server.Key().Reveal())})
 	if err != nil {
 		return r, err
 	}

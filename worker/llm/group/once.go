@@ -14,13 +14,13 @@ import (
 // Once sends one request that is no part of a group, as a preflight does, and tells what it took from the cache: by its
 // own answer, else by the counters around it; nil if neither says. Counters that cannot be read are no error.
 func Once(ctx context.Context, s *dialect.Server, m *scrape.Source, r Request, t stream.Timeouts) (Line, *float64, error) {
-	client, err := stream.New(s.URL, stream.Options{Concurrency: 1, Timeouts: t, Key: secret(s.Key())})
+	client, err := stream.New(s.URL, stream.Options{Concurrency: 1, Timeouts: t, Key: stream.NewSecret(s.Key().Reveal())})
 	if err != nil {
 		return Line{}, nil, err
 	}
 	defer client.Close()
 	before, errBefore := m.Fetch(ctx)
-	x := client.Do(ctx, r.request(nil))
+	x := client.Do(ctx, r.request(nil, 1))
 	line := observe(x, client, s, r, roleStream)
 	if ctx.Err() != nil {
 		return line, nil, context.Cause(ctx)
@@ -37,14 +37,14 @@ func Once(ctx context.Context, s *dialect.Server, m *scrape.Source, r Request, t
 // Burst sends the streams of a load once from one barrier, unmeasured, and returns what became of them. The error is the
 // cause of ctx, or that nothing could be sent.
 func Burst(ctx context.Context, l Load) ([]Line, error) {
-	client, err := stream.New(l.Server.URL, stream.Options{Concurrency: len(l.Streams), Timeouts: l.Timeouts, Key: secret(l.Server.Key())})
+	client, err := stream.New(l.Server.URL, stream.Options{Concurrency: len(l.Streams), Timeouts: l.Timeouts, Key: stream.NewSecret(l.Server.Key().Reveal())})
 	if err != nil {
 		return nil, err
 	}
 	defer client.Close()
 	requests := make([]stream.Request, len(l.Streams))
 	for i := range l.Streams {
-		requests[i] = l.Streams[i].request(nil)
+		requests[i] = l.Streams[i].request(nil, len(requests))
 	}
 	lines := make([]Line, len(requests))
 	for i, x := range client.Ready(ctx, requests...).Wait() {

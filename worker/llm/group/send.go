@@ -3,8 +3,6 @@ package group
 import (
 	"context"
 	"errors"
-	"net/http"
-	"strings"
 	"time"
 
 	"cpbench/worker/llm/account"
@@ -14,9 +12,6 @@ import (
 	"cpbench/worker/llm/stream/chat"
 )
 
-// chatPath is where generation requests go to.
-const chatPath = "/v1/chat/completions"
-
 // The roles of a stream.
 const (
 	roleStream = "stream"
@@ -24,18 +19,12 @@ const (
 	roleLong   = "long"
 )
 
-// secret hands the key on to the client of measured requests. The request that carries it goes nowhere.
-func secret(k dialect.Key) stream.Secret {
-	r := http.Request{Header: http.Header{}}
-	k.Authorize(&r)
-	return stream.NewSecret(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
-}
-
-// request is a request for the client. Its room is a guess at the bytes of the answer, so that nothing grows while it
-// comes: a frame of vLLM has about 280 bytes, and most have one token.
-func (r *Request) request(watch *stream.Watch) stream.Request {
-	const frame, rest, most = 300, 64 << 10, 64 << 20
-	return stream.Request{Path: chatPath, Body: r.Body, Room: min(r.MaxTokens*frame+rest, most), Watch: watch}
+// request is a request for the client, one of some streams. Its room is a guess at the bytes of the answer, so that
+// nothing grows while it comes: a frame of vLLM has about 280 bytes, and most have one token. All that is set aside ahead
+// for a group is bounded: many streams with a large budget would ask for more memory than a job has, and seldom use it.
+func (r *Request) request(watch *stream.Watch, streams int) stream.Request {
+	const frame, rest, most, all = 300, 64 << 10, 64 << 20, 512 << 20
+	return stream.Request{Path: dialect.ChatPath, Body: r.Body, Room: min(r.MaxTokens*frame+rest, most, all/streams), Watch: watch}
 }
 
 // send sends the streams and returns when all have ended. The client's health is that of the time in between: what was
@@ -46,7 +35,7 @@ func (l *Load) send(ctx context.Context, client *stream.Client, r *Report) ([]*s
 	}
 	requests, roles := make([]stream.Request, len(l.Streams)), make([]string, len(l.Streams))
 	for i := range l.Streams {
-		requests[i], roles[i] = l.Streams[i].request(nil), roleStream
+		requests[i], roles[i] = l.Streams[i].request(nil, len(l.Streams)), roleStream
 	}
 	burst := client.Ready(ctx, requests...)
 	// Without connections ahead of the barrier every stream opens its own, and says why it could not.
@@ -68,12 +57,12 @@ func (l *Load) sendMixed(ctx context.Context, client *stream.Client, r *Report) 
 	var roles []string
 	for i := range l.Streams {
 		watches = append(watches, stream.NewWatch(chat.HasText))
-		requests = append(requests, l.Streams[i].request(watches[i]))
+		requests = append(requests, l.Streams[i].request(watches[i], len(l.Streams)+1))
 		roles = append(roles, roleShort)
 	}
 	late, abandon := context.WithCancelCause(ctx)
 	defer abandon(nil)
-	long := client.Ready(late, l.Long.request(nil)) // prepared ahead, so that the short ones feel nothing of it
+	long := client.Ready(late, l.Long.request(nil, len(l.Streams)+1)) // prepared ahead, so that the short ones feel nothing of it
 	shorts := client.Ready(ctx, requests...)
 	_ = client.Dial(ctx, len(requests)) // as above
 	watch := health.Begin("/")
@@ -85,7 +74,7 @@ func (l *Load) sendMixed(ctx context.Context, client *stream.Client, r *Report) 
 	if !open(watches) {
 		abandon(errAbandoned)
 		long.Wait()
-		r.invalid(NoOverlap, "the short streams were not both generating %v after they had begun: raise max_tokens, or lower mixed.delay", l.Delay)
+		r.invalid(NoOverlap, "the short streams were not both generating %v after both had brought text: raise max_tokens, or lower mixed.delay", l.Delay)
 		return shorts.Wait(), roles
 	}
 	long.Release()

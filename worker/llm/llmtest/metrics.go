@@ -65,6 +65,9 @@ func (s *Server) metrics() string {
 		write(kind, name, "", v)
 	}
 	fmt.Fprintf(&b, "# HELP process_start_time_seconds Start.\n# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds %.2f\n", created)
+	if s.config.Lazy && c.prompt == 0 {
+		return b.String()
+	}
 	one("gauge", "vllm:num_requests_running", c.running+s.stale[0])
 	one("gauge", "vllm:num_requests_waiting", c.waiting+s.stale[1])
 	one("gauge", "vllm:kv_cache_usage_perc", 0)

@@ -35,6 +35,7 @@ type Config struct {
 	IgnoreSalt     bool // as older servers do
 	NoCache        bool // without prefix caching
 	NoTokenize     bool // without /tokenize
+	Lazy           bool // shows gauges and counters only after its first request, as TGI does
 }
 
 // Block is the number of tokens in a block of the prefix cache.
@@ -164,22 +165,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.tokenize(w, body)
 	case "POST /v1/chat/completions":
 		s.chat(w, r, body)
-	case "POST /reset_prefix_cache":
-		s.reset(w)
 	default:
 		refuse(w, http.StatusNotFound, "NotFoundError", "Not Found")
 	}
-}
-
-// reset answers 200 also when it does nothing, because requests are running.
-func (s *Server) reset(w http.ResponseWriter) {
-	s.mu.Lock()
-	free := s.counters.running == 0
-	if free {
-		s.cache = map[string]bool{}
-	}
-	s.mu.Unlock()
-	reply(w, map[string]any{"success": free})
 }
 
 func reply(w http.ResponseWriter, v any) {

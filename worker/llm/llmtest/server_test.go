@@ -325,22 +325,6 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// Dev mode's reset answers 200 and success false while a request runs.
-func TestReset(t *testing.T) {
-	t.Parallel()
-	simulated(t, llmtest.Config{Prefill: time.Second}, func(b bench) {
-		burst := b.client.Ready(b.Context(), stream.Request{Path: "/v1/chat/completions", Body: body("a", 1, "")})
-		burst.Release()
-		time.Sleep(time.Millisecond)
-		one, busy := call(b.server, http.MethodPost, "/reset_prefix_cache", "", "")
-		burst.Wait()
-		other, free := call(b.server, http.MethodPost, "/reset_prefix_cache", "", "")
-		if busy != "{\"success\":false}\n" || free != "{\"success\":true}\n" || one != http.StatusOK || other != http.StatusOK {
-			b.Errorf("%d %s %d %s", one, busy, other, free)
-		}
-	})
-}
-
 // Shapes are told apart by their names, and Play gives them to the next requests in order.
 func TestPlay(t *testing.T) {
 	t.Parallel()

@@ -80,7 +80,10 @@ func Look(ctx context.Context, s *dialect.Server, m *scrape.Source, largest, res
 		f.add(Proxy, Warn, "unset it for the benchmark, to be sure", "%s is set; it is not used", set)
 	}
 	f.metrics(ctx, m)
-	if largest+reserve > 0 {
+	switch {
+	case largest+reserve == 0 && s.ContextLimit != nil:
+		f.add(Limit, OK, "", "prompt and output together have at most %d tokens", *s.ContextLimit)
+	case largest+reserve > 0:
 		if least, err := prompt.Fits(&largest, reserve, limit, s.ContextLimit); err != nil {
 			f.add(Limit, Warn, "those groups are skipped", "the largest group does not fit: %v", err)
 		} else if least == nil {

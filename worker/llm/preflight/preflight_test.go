@@ -60,7 +60,7 @@ func TestTry(t *testing.T) {
 		"usage missing":      {llmtest.Config{}, []llmtest.Script{noUsage}, preflight.Trial{}, map[string]preflight.Grade{preflight.Usage: preflight.Bad}, "include_usage"},
 		"other count":        {llmtest.Config{}, []llmtest.Script{otherCount}, preflight.Trial{}, map[string]preflight.Grade{preflight.Parity: preflight.Bad}, "template_kwargs"},
 		"no reasoning":       {llmtest.Config{}, nil, preflight.Trial{Thinks: true}, map[string]preflight.Grade{preflight.Reasoning: preflight.Warn}, "--reasoning-parser"},
-		"no tokenizer":       {llmtest.Config{NoTokenize: true}, nil, preflight.Trial{}, map[string]preflight.Grade{preflight.Tokenizer: preflight.Bad}, "ctx 0"},
+		"no tokenizer":       {llmtest.Config{NoTokenize: true}, nil, preflight.Trial{}, map[string]preflight.Grade{preflight.Tokenizer: preflight.Warn}, "ctx 0"},
 		"no cache, and warm": {llmtest.Config{NoCache: true}, nil, preflight.Trial{Warm: true}, map[string]preflight.Grade{preflight.Cache: preflight.Bad}, "prefix cache on"},
 		"no cache":           {llmtest.Config{NoCache: true}, nil, preflight.Trial{}, map[string]preflight.Grade{}, ""},
 		"refused":            {llmtest.Config{}, []llmtest.Script{refusal}, preflight.Trial{}, map[string]preflight.Grade{preflight.Request: preflight.Bad}, "would meet the same"},

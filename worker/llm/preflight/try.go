@@ -22,9 +22,11 @@ type Trial struct {
 	Template dialect.Template
 	Sampling map[string]any
 	Priority *int
-	Timeouts stream.Timeouts
-	Thinks   bool // the sweep asks for reasoning
-	Warm     bool // the sweep has warm groups
+	// FrameUsage: the sweep asks for the usage in every frame.
+	FrameUsage bool
+	Timeouts   stream.Timeouts
+	Thinks     bool // the sweep asks for reasoning
+	Warm       bool // the sweep has warm groups
 }
 
 // tries is how many tokens a trial asks for: enough to see the field of the reasoning.
@@ -92,8 +94,12 @@ func (t *Trial) size(ctx context.Context, f *Findings) (p *prompt.Prompt, counts
 		}
 	}
 	size, err := z.Size(ctx, src, trialKey(), max(target, 0))
+	if errors.Is(err, prompt.ErrNoCounter) {
+		z.Count = nil
+		size, err = z.Size(ctx, src, trialKey(), 0)
+	}
 	if err != nil {
-		f.add(Tokenizer, Bad, "only ctx 0 is possible on a server that counts no chats", "%v", err)
+		f.add(Tokenizer, Bad, "the sweep would meet the same", "%v", err)
 		return nil, false
 	}
 	if z.Count == nil {
@@ -112,7 +118,7 @@ type trial struct {
 
 // ask sends one request; nil if it failed, which is a finding.
 func (t *Trial) ask(ctx context.Context, f *Findings, p *prompt.Prompt, salt string) *trial {
-	r := dialect.Request{Messages: p.Messages, MaxTokens: tries, Template: t.Template, Sampling: group.Unmeasured(t.Sampling), Priority: t.Priority, Fresh: true}
+	r := dialect.Request{Messages: p.Messages, MaxTokens: tries, Template: t.Template, Sampling: group.Unmeasured(t.Sampling), Priority: t.Priority, Fresh: true, FrameUsage: t.FrameUsage}
 	if t.Server.Kind.Traits().Salt {
 		r.Salt = salt
 	}

@@ -35,7 +35,12 @@ type Key struct {
 
 // Counter counts the tokens of a whole chat prompt by the server's own tokenizer, with the same messages and template
 // arguments as the generation request.
+// An error that wraps ErrNoCounter says that the server has none.
 type Counter func(ctx context.Context, messages []Message) (int, error)
+
+// ErrNoCounter is the error of a Counter of a server that turns out to have no endpoint for it. A prompt that is not cut
+// to a size needs none.
+var ErrNoCounter = errors.New("this server has no endpoint that counts the tokens of a chat")
 
 // Prompt is a prompt that is ready to be sent, and what a record has to say about it.
 type Prompt struct {

@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -37,7 +38,7 @@ func (z *Sizer) Size(ctx context.Context, src *Source, k Key, target int) (Promp
 	case target > 0 && src.Fixed():
 		return p, fmt.Errorf("ctx %d: the prompts of %q are sent as they are; use ctx 0 with them", target, src.Name)
 	case target > 0 && z.Count == nil:
-		return p, fmt.Errorf("ctx %d: this server has no endpoint that counts the tokens of a chat; only ctx 0 is possible", target)
+		return p, fmt.Errorf("ctx %d: %w; only ctx 0 is possible", target, ErrNoCounter)
 	case src.Fixed():
 		messages, err := src.prompt(k)
 		if err != nil {
@@ -80,6 +81,9 @@ func (z *Sizer) asItIs(ctx context.Context, p Prompt, k Key, messages []Message)
 		return p, nil
 	}
 	n, err := z.Count(ctx, messages)
+	if errors.Is(err, ErrNoCounter) {
+		return p, nil
+	}
 	if err != nil {
 		return p, fmt.Errorf("counting the tokens of a prompt: %w", err)
 	}

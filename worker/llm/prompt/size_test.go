@@ -218,6 +218,13 @@ func TestInstructionAlone(t *testing.T) {
 	if err != nil || p.Tokens != nil || p.SHA256 != Hash(p.Messages) {
 		t.Errorf("without a tokenizer: %+v, %v", p, err)
 	}
+	lacks := func(context.Context, []Message) (int, error) { return 0, fmt.Errorf("%w: 404", ErrNoCounter) }
+	if p, err = (&Sizer{Count: lacks, Dir: t.TempDir()}).Size(t.Context(), openSynth(), Key{}, 0); err != nil || p.Tokens != nil || p.SHA256 == "" {
+		t.Errorf("with a server that turns out to have none: %+v, %v", p, err)
+	}
+	if _, err = (&Sizer{Count: lacks}).Size(t.Context(), openSynth(), Key{}, 1000); !errors.Is(err, ErrNoCounter) {
+		t.Errorf("a size without a tokenizer: %v", err)
+	}
 }
 
 func TestPromptsDependOnTheirKeyAlone(t *testing.T) {

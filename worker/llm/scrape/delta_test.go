@@ -61,6 +61,21 @@ func TestBetween(t *testing.T) {
 	}
 }
 
+// What a connector has brought from a cache outside was not computed either: a prompt that came from there is not cold.
+func TestCacheOutside(t *testing.T) {
+	t.Parallel()
+	text := func(inside, outside string) Snapshot {
+		return parse(t, "# TYPE vllm:prefix_cache_queries_total counter\nvllm:prefix_cache_queries_total 100\n"+
+			"# TYPE vllm:prefix_cache_hits_total counter\nvllm:prefix_cache_hits_total "+inside+"\n"+
+			"# TYPE vllm:external_prefix_cache_queries_total counter\nvllm:external_prefix_cache_queries_total 60\n"+
+			"# TYPE vllm:external_prefix_cache_hits_total counter\nvllm:external_prefix_cache_hits_total "+outside+"\n")
+	}
+	d := Between(text("32", "0"), text("40", "16"))
+	if diff := cmp.Diff([]*float64{ptr(24.0), ptr(0.0)}, []*float64{d.CacheHits, d.CacheQueries}); diff != "" {
+		t.Errorf("hits and queries (-want +got):\n%s", diff)
+	}
+}
+
 func TestMissingIsNil(t *testing.T) {
 	t.Parallel()
 	full, less := load(t, "vllm-2026.txt"), load(t, "vllm-openmetrics.txt")

@@ -28,6 +28,8 @@ type Source struct {
 	URLs   []string     // one for each data-parallel rank that has its own
 	// Authorize adds what the server wants to see; nil: nothing.
 	Authorize func(*http.Request)
+	// Redact takes what nobody may see out of what a server says; nil: nothing.
+	Redact func(text string) string
 }
 
 // Fetch reads all addresses at the same time. If one cannot be read there is no snapshot: a sum without one rank would
@@ -75,7 +77,11 @@ func (s *Source) one(ctx context.Context, address string) (Snapshot, error) {
 	case len(text) > maxText:
 		return Snapshot{}, fmt.Errorf("the text is longer than %d MiB", maxText>>20)
 	case resp.StatusCode != http.StatusOK:
-		return Snapshot{}, fmt.Errorf("the server answers %s: %.200q", resp.Status, bytes.TrimSpace(text))
+		words := string(bytes.TrimSpace(text))
+		if s.Redact != nil {
+			words = s.Redact(words)
+		}
+		return Snapshot{}, fmt.Errorf("the server answers %s: %.200q", resp.Status, words)
 	case isJSON(resp.Header.Get("Content-Type"), text):
 		return Snapshot{}, ErrJSON
 	}

@@ -90,6 +90,10 @@ func (s *Snapshot) lacks() string {
 	return ""
 }
 
+// Blank reports whether something is missing by which a server shows that it is idle. TGI, and SGLang of its counters,
+// show it only after their first request.
+func (s *Snapshot) Blank() bool { return s.lacks() != "" || s.sum(generationTokens) == nil }
+
 // busy says which gauges are not zero; empty if all are.
 func (s *Snapshot) busy() string {
 	var keys []string

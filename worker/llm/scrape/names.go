@@ -35,6 +35,8 @@ const processStart = "process_start_time_seconds"
 // From part 2.3 and 2.4 of the reference and the servers' public sources:
 //   - the queries and hits of vLLM's prefix cache were called gpu_prefix_cache_* until June 2025; their unit was blocks
 //     at first and is tokens now, so only their ratio is safe;
+//   - what vLLM's connectors bring from a cache outside its memory has a counter of its own, and is as little computed
+//     as what was found within; all queries come to the cache within first;
 //   - the prompt tokens of llama.cpp are those that were computed; those from the cache stand in a counter of their own;
 //   - SGLang wrote a colon after its name before it wrote an underscore;
 //   - TensorRT-LLM counts no rounds of speculation;
@@ -48,7 +50,7 @@ var names = map[quantity][][]string{
 	finished:         {{"vllm:request_success"}, {"sglang:num_requests"}, {"sglang_num_requests"}, {"tgi_request_success"}, {"trtllm_request_success"}},
 	preempted:        {{"vllm:num_preemptions"}, {"sglang:num_retracted_requests"}, {"sglang_num_retracted_requests"}},
 	cacheQueries:     {{"vllm:prefix_cache_queries"}, {"vllm:gpu_prefix_cache_queries"}, {"sglang:prompt_tokens"}, {"sglang_prompt_tokens"}, {"llamacpp:prompt_tokens", "llamacpp:prompt_tokens_cached"}},
-	cacheHits:        {{"vllm:prefix_cache_hits"}, {"vllm:gpu_prefix_cache_hits"}, {"sglang:cached_tokens"}, {"sglang_cached_tokens"}, {"llamacpp:prompt_tokens_cached"}},
+	cacheHits:        {{"vllm:prefix_cache_hits", "vllm:external_prefix_cache_hits"}, {"vllm:prefix_cache_hits"}, {"vllm:gpu_prefix_cache_hits"}, {"sglang:cached_tokens"}, {"sglang_cached_tokens"}, {"llamacpp:prompt_tokens_cached"}},
 	rounds:           {{"vllm:spec_decode_num_drafts"}, {"llamacpp:spec_decode_num_drafts"}},
 	proposed:         {{"vllm:spec_decode_num_draft_tokens"}, {"llamacpp:spec_decode_num_draft_tokens"}, {"trtllm_spec_decode_num_draft_tokens"}},
 	accepted:         {{"vllm:spec_decode_num_accepted_tokens"}, {"llamacpp:spec_decode_num_accepted_tokens"}, {"trtllm_spec_decode_num_accepted_tokens"}},

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -217,14 +218,23 @@ func (s *Server) Stop(grace time.Duration) (tree.Report, error) {
 // tailBytes is how much of the end of a log is evidence.
 const tailBytes = 2 << 10
 
-// tail is the end of the log, from the begin of a line if there is one.
+// tail is the end of the log, from the begin of a line if there is one. Servers write logs of any size.
 func (s *Server) tail() string {
-	data, err := os.ReadFile(s.log)
+	f, err := os.Open(s.log)
 	if err != nil {
 		return ""
 	}
-	if len(data) > tailBytes {
-		data = data[len(data)-tailBytes:]
+	defer f.Close() // read only
+	info, err := f.Stat()
+	if err != nil {
+		return ""
+	}
+	from := max(info.Size()-tailBytes, 0)
+	data, err := io.ReadAll(io.NewSectionReader(f, from, tailBytes))
+	if err != nil {
+		return ""
+	}
+	if from > 0 {
 		if _, rest, ok := strings.Cut(string(data), "\n"); ok {
 			return rest
 		}

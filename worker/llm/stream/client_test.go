@@ -339,18 +339,30 @@ func TestSecret(t *testing.T) {
 			_, _ = io.WriteString(w, llmtest.Content(text))
 			return
 		}
+		if r.URL.Path == "/moved" {
+			w.Header().Set("Location", "/login?from="+text)
+			w.WriteHeader(http.StatusFound)
+			return
+		}
 		w.WriteHeader(http.StatusUnauthorized)
+		if r.URL.Path == "/long" { // the key lies across the end of what is kept
+			text = strings.Repeat("-", stream.MaxErrorBody-len(`{"error":{"message":"the key sk-very`)) + text
+		}
 		_, _ = io.WriteString(w, `{"error":{"message":"`+text+`"}}`)
 	})
 	o := stream.Options{Key: stream.NewSecret(key)}
 	c := over(t, echo, o)
 	refused := c.Do(t.Context(), stream.Request{Path: path, Body: []byte("{}")})
 	streamed := c.Do(t.Context(), stream.Request{Path: "/stream", Body: []byte("{}")})
+	moved := c.Do(t.Context(), stream.Request{Path: "/moved", Body: []byte("{}")})
+	cut := new(stream.StatusError)
+	long := c.Do(t.Context(), stream.Request{Path: "/long", Body: []byte("{}")})
 	asJSON, err := json.Marshal(map[string]any{"key": o.Key})
-	if refused.Err == nil || err != nil {
-		t.Fatal(refused.Err, err)
+	if refused.Err == nil || moved.Err == nil || !errors.As(long.Err, &cut) || err != nil {
+		t.Fatal(refused.Err, moved.Err, long.Err, err)
 	}
 	for _, text := range []string{
+		fmt.Sprint(moved.Err), string(cut.Body),
 		fmt.Sprint(refused.Err), fmt.Sprintf("%+v", refused.Err), string(streamed.Raw), string(asJSON), fmt.Sprintf("%+v", c),
 		fmt.Sprint(o), fmt.Sprintf("%+v", o), fmt.Sprintf("%#v", o), o.Key.String(), fmt.Sprintf("%s %v %#v", o.Key, o.Key, o.Key),
 	} {

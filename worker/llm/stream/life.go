@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -77,7 +78,7 @@ func (l *life) exchange() error {
 		k.since = time.Now()
 		pool.park(k)
 	} else {
-		k.Close()
+		k.cut()
 	}
 	return l.explain(err)
 }
@@ -95,6 +96,9 @@ func (l *life) explain(err error) error {
 	return err
 }
 
+// lastLook is how long an answer is looked for when a request could not be written in time.
+const lastLook = 100 * time.Millisecond
+
 // talk sends the request and reads the answer. whole says that the connection can carry another one.
 func (l *life) talk(k *conn) (whole bool, err error) {
 	x := l.out
@@ -102,7 +106,10 @@ func (l *life) talk(k *conn) (whole bool, err error) {
 	if broken == nil {
 		x.Wrote = time.Now()
 	}
-	// A server that refuses a request before it has read all of it may have answered.
+	// A server that refuses a request before it has read all of it may have answered, and read no more.
+	if broken != nil && errors.Is(context.Cause(l.ctx), ErrFirstByteTimeout) {
+		_ = k.SetReadDeadline(time.Now().Add(lastLook)) // fails where reading does
+	}
 	if _, err := k.in.Peek(1); err != nil {
 		if broken != nil {
 			return false, broken
@@ -172,11 +179,13 @@ var errDrain = errors.New("body not ended after [DONE]")
 
 // refused reads the body of a response that is no success. whole says that it was read to its end.
 func (c *Client) refused(resp *http.Response, keep bool) (whole bool, err error) {
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, MaxErrorBody)) // what came is better than nothing
+	const most = MaxErrorBody + readBuffer                     // more than is kept: so a key that lies across the cut is masked
+	body, end := io.ReadAll(io.LimitReader(resp.Body, most+1)) // what came is better than nothing
 	c.options.Key.mask(body)
-	_, end := io.CopyN(io.Discard, resp.Body, readBuffer)
-	return keep && errors.Is(end, io.EOF), &StatusError{
-		Status: resp.StatusCode, Body: body, Detail: chat.ParseError(body),
-		RetryAfter: resp.Header.Get("Retry-After"), Location: resp.Header.Get("Location"),
+	kept, location := bytes.Clone(body[:min(len(body), MaxErrorBody)]), []byte(resp.Header.Get("Location"))
+	c.options.Key.mask(location)
+	return keep && end == nil && len(body) <= most, &StatusError{
+		Status: resp.StatusCode, Body: kept, Detail: chat.ParseError(kept),
+		RetryAfter: resp.Header.Get("Retry-After"), Location: string(location),
 	}
 }

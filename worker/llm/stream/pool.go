@@ -43,6 +43,15 @@ type conn struct {
 	used  bool          // it has carried a request
 }
 
+// cut closes the connection without a word: TLS would take leave, and wait up to 5 s for a peer that does not read.
+func (k *conn) cut() {
+	if t, ok := k.Conn.(*tls.Conn); ok {
+		_ = t.NetConn().Close() // there is no use for it any more
+		return
+	}
+	_ = k.Close()
+}
+
 // get returns a connection that was kept, or opens one.
 func (p *pool) get(ctx context.Context) (*conn, error) {
 	if k := p.take(); k != nil {

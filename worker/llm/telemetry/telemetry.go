@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,7 +44,7 @@ type Options struct {
 // Watch reads targets until it is closed.
 type Watch struct {
 	o       Options
-	dir     string // of the sockets of ssh
+	dir     string // of the sockets of ssh; empty: no host is read by it
 	began   time.Time
 	targets []*target
 	slots   chan struct{}
@@ -64,6 +65,7 @@ type target struct {
 
 	mu   sync.Mutex
 	kept []seen        // what windows may still need, in the order of time
+	gpus []string      // all that have been seen, by their UUIDs
 	more chan struct{} // closed and made anew with every sample
 }
 
@@ -114,13 +116,15 @@ func Once(ctx context.Context, o Options) ([]Sample, error) {
 
 // open makes the targets and reads nothing.
 func open(o Options) (*Watch, error) {
-	dir, err := socketDir()
-	if err != nil {
-		return nil, fmt.Errorf("a folder for the connections of ssh: %w", err)
+	w := &Watch{o: o, began: time.Now(), slots: make(chan struct{}, max(o.MaxParallel, 1)), stop: make(chan struct{})}
+	if slices.ContainsFunc(o.Hosts, func(h Host) bool { return h.SSH != "" }) {
+		var err error
+		if w.dir, err = socketDir(); err != nil {
+			return nil, fmt.Errorf("a folder for the connections of ssh: %w", err)
+		}
 	}
-	w := &Watch{o: o, dir: dir, began: time.Now(), slots: make(chan struct{}, max(o.MaxParallel, 1)), stop: make(chan struct{})}
 	for i, h := range o.Hosts {
-		l := link.New(h.SSH, filepath.Join(dir, fmt.Sprint(i)), o.Timeout)
+		l := link.New(h.SSH, filepath.Join(w.dir, fmt.Sprint(i)), o.Timeout)
 		r := reading.New(h.Host, l)
 		w.add(&target{host: h.Name, close: l.Close, probe: func(ctx context.Context, s *Sample) { s.Reading, s.Errors = r.Read(ctx) }})
 	}
@@ -137,11 +141,11 @@ func (w *Watch) add(t *target) {
 }
 
 // socketDir is a private folder with a name so short that the path of a socket in it is a valid one: 108 bytes at most,
-// of which ssh takes 17 for a name of its own.
+// of which ssh takes 17 for a name of its own. A job may name a TMPDIR that is not there.
 func socketDir() (string, error) {
 	const most = 60
 	parent := os.TempDir()
-	if len(parent) > most {
+	if _, err := os.Stat(parent); err != nil || len(parent) > most {
 		parent = "/tmp"
 	}
 	return os.MkdirTemp(parent, "cpbench-")

@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -220,6 +220,36 @@ func TestOverTrouble(t *testing.T) {
 	})
 }
 
+// The energy of the GPUs that are left is not that of the host.
+func TestOverLostGPU(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(Options{Interval: time.Second, Timeout: time.Second})
+		watts := 100.0
+		var lost atomic.Bool
+		r.add(&target{host: "a", close: func() {}, probe: func(_ context.Context, s *Sample) {
+			s.Reading = &reading.Reading{GPUs: []reading.GPU{{UUID: "GPU-1", Power: &watts}}}
+			if !lost.Load() {
+				s.GPUs = append(s.GPUs, reading.GPU{UUID: "GPU-2", Power: &watts})
+			}
+		}})
+		r.start()
+		for i, want := range []Energy{{GPUs: 2}, {Why: "a: GPU GPU-2: no power was read after the group, for the last time 4.6 s before its end"}, {Why: "a: GPU GPU-2 is shown no more"}} {
+			time.Sleep(2300 * time.Millisecond)
+			lost.Store(i > 0)
+			begin := time.Now()
+			time.Sleep(4 * time.Second)
+			got := r.Over(t.Context(), begin, time.Now()).Energy
+			if got.Why != want.Why || got.GPUs != want.GPUs || (got.Joules == nil) != (want.Why != "") {
+				t.Errorf("group %d: %+v", i+1, got)
+			}
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Of the errors of several targets the first one by time is told.
 func TestOverFirstError(t *testing.T) {
 	t.Parallel()
@@ -281,46 +311,4 @@ func TestLinesLost(t *testing.T) {
 			t.Error(d)
 		}
 	})
-}
-
-// This machine is read for real, and its folder for sockets is gone afterwards.
-func TestThisMachine(t *testing.T) {
-	t.Parallel()
-	var lines bytes.Buffer
-	w, err := Begin(Options{Hosts: []Host{{Name: "here", Host: reading.Host{NICs: []string{"lo"}}}}, Interval: time.Hour, Timeout: time.Minute, MaxParallel: 1, Lines: &lines})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if info, err := os.Stat(w.dir); err != nil || info.Mode().Perm() != 0o700 || len(w.dir) > 90 {
-		t.Errorf("%s: %v %v", w.dir, info, err)
-	}
-	w.targets[0].mu.Lock()
-	more, kept := w.targets[0].more, w.targets[0].kept
-	w.targets[0].mu.Unlock()
-	if len(kept) == 0 {
-		<-more
-	}
-	began := time.Now()
-	win := w.Over(t.Context(), began, began)
-	if err := w.Close(); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Stat(w.dir); err == nil {
-		t.Errorf("%s is left", w.dir)
-	}
-	var last Sample
-	for line := range strings.Lines(lines.String()) {
-		if err := json.Unmarshal([]byte(line), &last); err != nil {
-			t.Fatal(err)
-		}
-		if len(last.Errors) > 0 {
-			t.Error(last.Errors)
-		}
-	}
-	if !last.Terminal || last.Memory["MemTotal"] == 0 || last.NICs[0].Interval == nil || last.NICs[0].Kernel["rx_bytes"].Delta == nil {
-		t.Errorf("%+v", last)
-	}
-	if len(win.Targets) != 1 || win.Errors != 0 {
-		t.Errorf("%+v", win)
-	}
 }

@@ -75,6 +75,11 @@ func (t *target) keep(s Sample) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.kept = append(t.kept, k)
+	for _, g := range k.gpus {
+		if !slices.Contains(t.gpus, g.UUID) {
+			t.gpus = append(t.gpus, g.UUID)
+		}
+	}
 	close(t.more)
 	t.more = make(chan struct{})
 }
@@ -170,7 +175,7 @@ func (t *target) over(win *Window) (TargetWindow, *sum) {
 	tw.First, tw.Last = &from, &to
 	part := t.kept[first : max(first, last)+1]
 	tw.Power = powers(part)
-	s := energyOf(t.host, part, tw.Power, win.Begin, win.End)
+	s := t.energy(part, tw.Power, win.Begin, win.End)
 	for i, k := range slices.Backward(t.kept) { // the next group may begin right after this one
 		if k.at() <= win.End {
 			t.kept = slices.Clone(t.kept[i:])
@@ -196,12 +201,18 @@ func powers(samples []seen) []Power {
 	return list
 }
 
-// energyOf is the energy of a host's GPUs.
-func energyOf(host string, samples []seen, list []Power, begin, end float64) *sum {
-	s := &sum{host: host}
+// energy is the energy of a host's GPUs. One that is shown no more may still take power.
+func (t *target) energy(samples []seen, list []Power, begin, end float64) *sum {
+	s := &sum{host: t.host}
 	if len(list) == 0 && !slices.ContainsFunc(samples, func(k seen) bool { return k.gpus != nil }) {
 		s.why = "its GPUs could not be read"
 		return s
+	}
+	for _, id := range t.gpus {
+		if !slices.ContainsFunc(list, func(p Power) bool { return p.UUID == id }) {
+			s.why = fmt.Sprintf("GPU %s is shown no more", id)
+			return s
+		}
 	}
 	for _, p := range list {
 		e, why := integrate(p.Readings, begin, end)
