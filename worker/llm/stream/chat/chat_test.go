@@ -57,6 +57,7 @@ func TestDecode(t *testing.T) {
 		{"no json", `{"choices":[`, chat.Chunk{Kind: chat.Broken}},
 		{"no object", `7`, chat.Chunk{Kind: chat.Broken}},
 		{"empty", ``, chat.Chunk{Kind: chat.Broken}},
+		{"a form feed, which is no white space of JSON", "\f{}", chat.Chunk{Kind: chat.Broken}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -7,9 +7,12 @@ import (
 	"cpbench/worker/llm/stream/sse"
 )
 
+// blank is what may stand around a value of JSON: no other white space.
+const blank = " \t\r\n"
+
 // Decode reads the data of one event. A frame that is not understood is Broken, whatever it holds.
 func Decode(data []byte) Chunk {
-	data = bytes.TrimSpace(data)
+	data = bytes.Trim(data, blank)
 	switch {
 	case string(data) == "[DONE]":
 		return Chunk{Kind: Done}

@@ -10,7 +10,7 @@ const longest = 1000
 
 // ParseError reads the body of a response that is no success; nil if it holds no error that is understood.
 func ParseError(body []byte) *Error {
-	body = bytes.TrimSpace(body)
+	body = bytes.Trim(body, blank)
 	if len(body) == 0 || body[0] != '{' || !json.Valid(body) {
 		return nil
 	}
