@@ -16,27 +16,18 @@ import (
 	"cpbench/worker/llm/dialect"
 	"cpbench/worker/llm/group"
 	"cpbench/worker/llm/llmtest"
+	"cpbench/worker/llm/llmtest/visit"
 	"cpbench/worker/llm/prompt"
 	"cpbench/worker/llm/rejudge"
 	"cpbench/worker/llm/requestlog"
-	"cpbench/worker/llm/stream"
 	"cpbench/worker/result"
 )
 
 // exchange plays a script to one request, in virtual time.
 func exchange(t *testing.T, s llmtest.Script) group.Line {
 	t.Helper()
-	server := llmtest.Pipe(s)
-	defer server.Close()
-	c, err := stream.New(server.URL, stream.Options{Dial: server.Dial, Timeouts: stream.Timeouts{
-		Connect: time.Second, FirstByte: llmtest.FirstByteBound, Idle: llmtest.IdleBound, Total: llmtest.TotalBound,
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	x := c.Do(t.Context(), stream.Request{Path: "/v1/chat/completions", Body: []byte(`{"stream":true}`)})
-	f, texts := account.Observe(x, c.Epoch(), account.Rules{NeedDone: true})
+	x, epoch := visit.Script(t, s)
+	f, texts := account.Observe(x, epoch, account.Rules{NeedDone: true})
 	return group.Line{Role: "stream", Record: account.Record{Facts: f}, Texts: texts}
 }
 

@@ -11,23 +11,14 @@ import (
 
 	"cpbench/worker/llm/account"
 	"cpbench/worker/llm/llmtest"
-	"cpbench/worker/llm/stream"
+	"cpbench/worker/llm/llmtest/visit"
 )
 
 // play sends one request to a script in virtual time.
 func play(t *testing.T, s llmtest.Script, rules account.Rules) (account.Facts, account.Texts) {
 	t.Helper()
-	server := llmtest.Pipe(s)
-	defer server.Close()
-	c, err := stream.New(server.URL, stream.Options{Dial: server.Dial, Timeouts: stream.Timeouts{
-		Connect: time.Second, FirstByte: llmtest.FirstByteBound, Idle: llmtest.IdleBound, Total: llmtest.TotalBound,
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	x := c.Do(t.Context(), stream.Request{Path: "/v1/chat/completions", Body: []byte(`{"stream":true}`)})
-	return account.Observe(x, c.Epoch(), rules)
+	x, epoch := visit.Script(t, s)
+	return account.Observe(x, epoch, rules)
 }
 
 func seconds(d time.Duration) *float64 {

@@ -14,6 +14,7 @@ import (
 	"cpbench/worker/llm/dialect"
 	"cpbench/worker/llm/group"
 	"cpbench/worker/llm/llmtest"
+	"cpbench/worker/llm/llmtest/visit"
 	"cpbench/worker/llm/prompt"
 	"cpbench/worker/llm/scrape"
 	"cpbench/worker/llm/stream"
@@ -29,16 +30,7 @@ type stage struct {
 
 func newStage(t *testing.T, c llmtest.Config) *stage {
 	t.Helper()
-	server := llmtest.New(c)
-	live, err := llmtest.Listen(server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(live.Close)
-	seen, err := dialect.Detect(t.Context(), dialect.Options{URL: live.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server, seen := visit.Server(t, c)
 	return &stage{t: t, server: server, seen: seen, load: group.Load{
 		Server: seen, Metrics: &scrape.Source{Client: dialect.NewClient(), URLs: seen.MetricsURLs}, Cache: group.Cold,
 		Patience: time.Second, Timeouts: stream.Timeouts{FirstByte: 5 * time.Second, Idle: 5 * time.Second, Total: 20 * time.Second},

@@ -8,6 +8,7 @@ import (
 
 	"cpbench/worker/llm/dialect"
 	"cpbench/worker/llm/llmtest"
+	"cpbench/worker/llm/llmtest/visit"
 	"cpbench/worker/llm/preflight"
 	"cpbench/worker/llm/scrape"
 )
@@ -15,16 +16,7 @@ import (
 // meet starts a simulated server and finds out what it is.
 func meet(t *testing.T, c llmtest.Config) (*llmtest.Server, *dialect.Server, *scrape.Source) {
 	t.Helper()
-	server := llmtest.New(c)
-	live, err := llmtest.Listen(server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(live.Close)
-	seen, err := dialect.Detect(t.Context(), dialect.Options{URL: live.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server, seen := visit.Server(t, c)
 	return server, seen, &scrape.Source{Client: dialect.NewClient(), URLs: seen.MetricsURLs}
 }
 

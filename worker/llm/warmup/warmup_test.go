@@ -7,30 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"cpbench/worker/llm/dialect"
 	"cpbench/worker/llm/llmtest"
+	"cpbench/worker/llm/llmtest/visit"
 	"cpbench/worker/llm/warmup"
 )
 
-// meet starts a simulated server and finds out what it is.
-func meet(t *testing.T, c llmtest.Config) (*llmtest.Server, *dialect.Server) {
-	t.Helper()
-	server := llmtest.New(c)
-	live, err := llmtest.Listen(server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(live.Close)
-	seen, err := dialect.Detect(t.Context(), dialect.Options{URL: live.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return server, seen
-}
-
 func TestRun(t *testing.T) {
 	t.Parallel()
-	server, seen := meet(t, llmtest.Config{})
+	server, seen := visit.Server(t, llmtest.Config{})
 	server.Play(llmtest.Script{Status: 503, Steps: []llmtest.Step{{Write: `{"error":{"message":"it compiles","type":"x"}}`}}})
 	rep, err := warmup.Run(t.Context(), warmup.Plan{Server: seen, Bursts: 2, Streams: 3, MaxTokens: 5, Sampling: map[string]any{"temperature": 0, "min_tokens": 5}})
 	if err != nil {
@@ -67,7 +51,7 @@ func TestRun(t *testing.T) {
 // What cannot be said to a server is told before anything is sent, and an end is an end.
 func TestRunRefuses(t *testing.T) {
 	t.Parallel()
-	server, seen := meet(t, llmtest.Config{})
+	server, seen := visit.Server(t, llmtest.Config{})
 	if _, err := warmup.Run(t.Context(), warmup.Plan{Server: seen, Bursts: 1, Streams: 1, MaxTokens: 5, Sampling: map[string]any{"messages": 1}}); err == nil {
 		t.Error("nothing is wrong")
 	}

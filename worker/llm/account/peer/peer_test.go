@@ -3,7 +3,6 @@ package peer_test
 import (
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -11,7 +10,7 @@ import (
 	"cpbench/worker/llm/account"
 	"cpbench/worker/llm/account/peer"
 	"cpbench/worker/llm/llmtest"
-	"cpbench/worker/llm/stream"
+	"cpbench/worker/llm/llmtest/visit"
 )
 
 func s(v float64) *float64 { return &v }
@@ -198,16 +197,7 @@ func TestReasons(t *testing.T) {
 
 func play(t *testing.T, s llmtest.Script) account.Record {
 	t.Helper()
-	server := llmtest.Pipe(s)
-	defer server.Close()
-	c, err := stream.New(server.URL, stream.Options{Dial: server.Dial, Timeouts: stream.Timeouts{
-		Connect: time.Second, FirstByte: llmtest.FirstByteBound, Idle: llmtest.IdleBound, Total: llmtest.TotalBound,
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	x := c.Do(t.Context(), stream.Request{Path: "/v1/chat/completions", Body: []byte(`{"stream":true}`)})
-	f, _ := account.Observe(x, c.Epoch(), account.Rules{})
+	x, epoch := visit.Script(t, s)
+	f, _ := account.Observe(x, epoch, account.Rules{})
 	return account.Record{Facts: f, Numbers: account.Judge(f)}
 }
