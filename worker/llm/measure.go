@@ -77,16 +77,9 @@ func judge(rep *group.Report, err error) ending {
 // firstFailure is why the first stream that failed did.
 func firstFailure(lines []group.Line) (reason account.Reason, text string) {
 	for _, line := range lines {
-		n, f := line.Record.Numbers, line.Record.Facts
-		if n.Outcome == account.Success {
-			continue
+		if n := line.Record.Numbers; n.Outcome != account.Success {
+			return n.Reason, line.Failure()
 		}
-		for _, x := range []*account.Failure{f.InBand, f.Failure} {
-			if x != nil {
-				return n.Reason, x.Text
-			}
-		}
-		return n.Reason, fmt.Sprintf("status %d, finish reason %q", f.Status, f.Finish)
 	}
 	return "", ""
 }
@@ -189,7 +182,7 @@ func warn(r *result.Result, rep *group.Report) {
 // ahead of it had failed or become old, and the longest time in seconds that it took.
 func connectedLate(lines []group.Line) (n int, longest float64) {
 	for _, line := range lines {
-		if c := line.Record.Facts.Conn; c.Count > 0 && !c.Ahead {
+		if c := line.Record.Facts.Conn; c.Count > 0 && !c.Ahead && !c.Reused {
 			n, longest = n+1, max(longest, float64(c.ConnectNS)/1e9)
 		}
 	}
