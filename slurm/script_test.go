@@ -15,6 +15,7 @@ import (
 
 	"cpbench/plan"
 	"cpbench/plan/folder"
+	"cpbench/plan/suite"
 	"cpbench/slurm"
 	"cpbench/slurm/local"
 	"cpbench/slurm/slurmtest"
@@ -102,7 +103,7 @@ func golden(t *testing.T, name string, got []byte) {
 func shellcheck(t *testing.T, path string) {
 	t.Helper()
 	if _, err := exec.LookPath("shellcheck"); err != nil {
-		if slices.Contains(strings.Split(os.Getenv("CPBENCH_TEST_REQUIRE"), ","), "shellcheck") {
+		if suite.Required("shellcheck") {
 			t.Fatal(err)
 		}
 		t.Logf("shellcheck is not installed: %s was only parsed", path)

@@ -5,9 +5,10 @@ package main
 import (
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
+
+	"cpbench/plan/suite"
 )
 
 // TestWithCgo runs the tests of the program as it is shipped: a test run without cgo would otherwise pass them over in
@@ -15,10 +16,7 @@ import (
 func TestWithCgo(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("cc"); err != nil {
-		if slices.Contains(strings.Split(os.Getenv("CPBENCH_TEST_REQUIRE"), ","), "cc") {
-			t.Fatal("CPBENCH_TEST_REQUIRE asks for a C compiler:", err)
-		}
-		t.Skip("needs a C compiler:", err)
+		suite.Missing(t, "cc", "needs a C compiler: %v", err)
 	}
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-v", ".")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")

@@ -5,9 +5,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
+
+	"cpbench/plan/suite"
 )
 
 // TestTorchAdapters runs the example of docs/adapters.md as it stands there, but for a search that ends sooner.
@@ -17,10 +18,7 @@ func TestTorchAdapters(t *testing.T) {
 		python = "/usr/bin/python3"
 	}
 	if out, err := exec.CommandContext(t.Context(), python, "-c", "import torch.distributed").CombinedOutput(); err != nil {
-		if slices.Contains(strings.Split(os.Getenv("CPBENCH_TEST_REQUIRE"), ","), "torch") {
-			t.Fatalf("%s cannot import torch: %v\n%s", python, err, out)
-		}
-		t.Skipf("%s cannot import torch; make torch-test brings it", python)
+		suite.Missing(t, "torch", "%s cannot import torch (%v: %s); make torch-test brings it", python, err, out)
 	}
 	page, err := os.ReadFile("../../docs/adapters.md")
 	if err != nil {

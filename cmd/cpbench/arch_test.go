@@ -59,11 +59,12 @@ var layers = map[string][]string{
 	"worker/llm/dialect":    {"worker/llm/prompt", "worker/llm/stream/chat", "worker/llm/stream/sse"},
 
 	// Of tests.
+	"plan/suite":             {},
 	"plan/folder/foldertest": {"plan", "plan/folder", "plan/catalogue", "plan/expr"},
 
 	// The load client of the serving benchmark.
 	"worker/llm/llmtest":       {},
-	"worker/llm/llmtest/visit": {"worker/llm/llmtest", "worker/llm/dialect", "worker/llm/prompt", "worker/llm/stream", "worker/llm/stream/chat", "worker/llm/stream/sse"},
+	"worker/llm/llmtest/visit": {"plan/suite", "worker/llm/llmtest", "worker/llm/dialect", "worker/llm/prompt", "worker/llm/stream", "worker/llm/stream/chat", "worker/llm/stream/sse"},
 	"worker/llm/stream/sse":    {},
 	"worker/llm/stream/chat":   {"worker/llm/stream/sse"},
 	"worker/llm/stream":        {"worker/llm/stream/chat", "worker/llm/stream/sse"},
@@ -77,7 +78,7 @@ var layers = map[string][]string{
 	"worker/llm/telemetry":         {"worker/tree", "worker/llm/telemetry/link", "worker/llm/telemetry/reading"},
 	"worker/llm/telemetry/reading": {"worker/tree", "worker/llm/telemetry/link"},
 	"worker/llm/telemetry/link":    {"worker/tree"},
-	"worker/llm/telemetry/sshtest": {}, // of tests
+	"worker/llm/telemetry/sshtest": {"plan/suite"}, // of tests
 
 	"worker/llm/server":    {"worker/tree"},
 	"worker/llm/group":     llmParts,

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,6 +18,7 @@ import (
 
 	"cpbench/plan/catalogue"
 	"cpbench/worker/llm/llmtest"
+	"cpbench/worker/llm/llmtest/visit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -26,17 +26,7 @@ import (
 // realServer is the command of a real vLLM, on the CPU, in the form of a YAML list that flags of vLLM can be added to.
 func realServer(t *testing.T) string {
 	t.Helper()
-	required := slices.Contains(strings.Split(os.Getenv("CPBENCH_TEST_REQUIRE"), ","), "llm")
-	if os.Getenv("CPBENCH_TEST_LLM") == "" && !required {
-		t.Skip("takes minutes: CPBENCH_TEST_LLM=1 or make llm-server-test runs it")
-	}
-	root := os.Getenv("XDG_CACHE_HOME")
-	if root == "" {
-		root = filepath.Join(os.Getenv("HOME"), ".cache")
-	}
-	if _, err := os.Stat(filepath.Join(root, "cpbench/llm/made")); err != nil {
-		t.Fatalf("no real LLM server: %v; make llm-server installs it", err)
-	}
+	visit.Real(t)
 	start, err := filepath.Abs("../../worker/llm/llmtest/server/start.sh")
 	if err != nil {
 		t.Fatal(err)

@@ -4,11 +4,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"cpbench/plan/suite"
 	"cpbench/slurm/slurmtest"
 )
 
@@ -25,10 +25,7 @@ func torchrunPython(t *testing.T) string {
 		python = filepath.Join(cache, "cpbench", "torch", "bin", "python")
 	}
 	if err := exec.CommandContext(t.Context(), python, "-c", "import torch.distributed.run").Run(); err != nil {
-		if slices.Contains(strings.Split(os.Getenv("CPBENCH_TEST_REQUIRE"), ","), "torchrun") {
-			t.Fatalf("no torchrun: %s: %v, and CPBENCH_TEST_REQUIRE asks for it", python, err)
-		}
-		t.Skipf("no torchrun: %s: %v; make torch-latest installs it", python, err)
+		suite.Missing(t, "torchrun", "no torchrun: %s: %v; make torch-latest installs it", python, err)
 	}
 	return python
 }

@@ -10,14 +10,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
-)
 
-// requireEnv names the components that a test run must not do without, separated by commas.
-const requireEnv = "CPBENCH_TEST_REQUIRE"
+	"cpbench/plan/suite"
+)
 
 // startPath is PATH as this process found it: testscript.Main puts the fakes of Commands before it.
 var startPath = os.Getenv("PATH")
@@ -56,10 +53,7 @@ func require(t testing.TB, component string, programs ...string) {
 	if missing == "" {
 		return
 	}
-	if slices.Contains(strings.Split(os.Getenv(requireEnv), ","), component) {
-		t.Fatalf("no real %s: %s, and %s asks for it", component, missing, requireEnv)
-	}
-	t.Skipf("no real %s: %s; make test, as root on Debian, installs it", component, missing)
+	suite.Missing(t, component, "no real %s: %s; make test, as root on Debian, installs it", component, missing)
 }
 
 // missingPart says in words what keeps a cluster from starting, or nothing.

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	"cpbench/plan"
 	"cpbench/plan/catalogue"
+	"cpbench/plan/suite"
 	"cpbench/worker/result"
 )
 
@@ -28,7 +28,7 @@ func pythons(t testing.TB) []string {
 		out, err := exec.CommandContext(t.Context(), python, "-c", "import torch.distributed").CombinedOutput()
 		switch {
 		case err == nil:
-		case slices.Contains(strings.Split(os.Getenv("CPBENCH_TEST_REQUIRE"), ","), "torch"), os.Getenv("CPBENCH_TEST_PYTHON") != "":
+		case suite.Required("torch"), os.Getenv("CPBENCH_TEST_PYTHON") != "":
 			t.Fatalf("%s cannot import torch: %v\n%s", python, err, out)
 		default:
 			t.Skipf("%s cannot import torch; name an interpreter that can in CPBENCH_TEST_PYTHON", python)

@@ -9,13 +9,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"cpbench/plan/suite"
 	"cpbench/worker/gpu"
 	"cpbench/worker/gpu/source"
 
@@ -62,10 +62,7 @@ func TestMain(m *testing.M) {
 func need(t *testing.T) built {
 	t.Helper()
 	if _, err := exec.LookPath("cc"); err != nil {
-		if slices.Contains(strings.Split(os.Getenv("CPBENCH_TEST_REQUIRE"), ","), "cc") {
-			t.Fatal("CPBENCH_TEST_REQUIRE asks for a C compiler:", err)
-		}
-		t.Skip("needs a C compiler for the helper and the stand-in of its library:", err)
+		suite.Missing(t, "cc", "needs a C compiler for the helper and the stand-in of its library: %v", err)
 	}
 	b, err := build()
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"cpbench/worker/llm/account"
 	"cpbench/worker/llm/account/peer"
 	"cpbench/worker/llm/llmtest"
+	"cpbench/worker/llm/llmtest/visit"
 	"cpbench/worker/llm/stream"
 )
 
@@ -40,18 +41,8 @@ func fixed() llmtest.Script {
 // many frames with choices it has and how many tokens.
 func TestVLLMClient(t *testing.T) {
 	t.Parallel()
-	required := slices.Contains(strings.Split(os.Getenv("CPBENCH_TEST_REQUIRE"), ","), "llm")
-	if os.Getenv("CPBENCH_TEST_LLM") == "" && !required {
-		t.Skip("takes a minute: CPBENCH_TEST_LLM=1 or make llm-server-test runs it")
-	}
-	root := os.Getenv("XDG_CACHE_HOME")
-	if root == "" {
-		root = filepath.Join(os.Getenv("HOME"), ".cache")
-	}
-	python := filepath.Join(root, "cpbench/llm/vllm/bin/python")
-	if _, err := os.Stat(python); err != nil {
-		t.Fatalf("no client of vLLM: %v; make llm-server installs it", err)
-	}
+	root := visit.Real(t)
+	python := filepath.Join(root, "vllm/bin/python")
 	scripts := map[string]llmtest.Script{"fixed": fixed()}
 	var names []string
 	for _, shape := range llmtest.Shapes() {
@@ -75,7 +66,7 @@ func TestVLLMClient(t *testing.T) {
 	}
 	t.Cleanup(live.Close)
 	const prompts = 3
-	theirs := ask(t, python, live.URL, filepath.Join(root, "cpbench/llm/model"), prompts, names)
+	theirs := ask(t, python, live.URL, filepath.Join(root, "model"), prompts, names)
 	t.Run("schedule", func(t *testing.T) { compareSchedule(t, live.URL, prompts, theirs["fixed"]) })
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {

@@ -1,11 +1,14 @@
 // Package visit goes to the simulated server for tests of what is made of its answers: Script plays one answer to one
-// request, and Server starts a whole server and finds out what it is.
+// request, Server starts a whole server and finds out what it is, and Real finds a real one.
 package visit
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"cpbench/plan/suite"
 	"cpbench/worker/llm/dialect"
 	"cpbench/worker/llm/llmtest"
 	"cpbench/worker/llm/stream"
@@ -25,6 +28,24 @@ func Script(t *testing.T, s llmtest.Script) (x *stream.Exchange, epoch time.Time
 	}
 	defer c.Close()
 	return c.Do(t.Context(), stream.Request{Path: dialect.ChatPath, Body: []byte(`{"stream":true}`)}), c.Epoch()
+}
+
+// Real is the folder of a real vLLM for CPUs. A test of it takes minutes: it is left out unless CPBENCH_TEST_LLM is set or
+// CPBENCH_TEST_REQUIRE has llm.
+func Real(t *testing.T) string {
+	t.Helper()
+	if os.Getenv("CPBENCH_TEST_LLM") == "" && !suite.Required("llm") {
+		t.Skip("takes minutes: CPBENCH_TEST_LLM=1 or make llm-server-test runs it")
+	}
+	root := os.Getenv("XDG_CACHE_HOME")
+	if root == "" {
+		root = filepath.Join(os.Getenv("HOME"), ".cache")
+	}
+	root = filepath.Join(root, "cpbench", "llm")
+	if _, err := os.Stat(filepath.Join(root, "made")); err != nil {
+		t.Fatalf("no real LLM server: %v; make llm-server installs it", err)
+	}
+	return root
 }
 
 // Server starts a simulated server on the loopback interface, until the test ends, and finds out what it is.

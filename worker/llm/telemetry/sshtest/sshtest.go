@@ -10,12 +10,13 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"cpbench/plan/suite"
 )
 
 // Alias is the host by which the ssh of a Server knows it.
@@ -29,19 +30,13 @@ type Server struct {
 	cmd    *exec.Cmd
 }
 
-// requireEnv lists what a test run must not be without.
-const requireEnv = "CPBENCH_TEST_REQUIRE"
-
 // Start starts an sshd that ends with the test. Without one on this machine the test is skipped, or fails where the
 // environment's CPBENCH_TEST_REQUIRE contains ssh.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	sshd, ssh, keygen := find("sshd"), find("ssh"), find("ssh-keygen")
 	if sshd == "" || ssh == "" || keygen == "" {
-		if slices.Contains(strings.Split(os.Getenv(requireEnv), ","), "ssh") {
-			t.Fatalf("no sshd, and %s asks for it", requireEnv)
-		}
-		t.Skip("no sshd; make test, as root on Debian, installs it")
+		suite.Missing(t, "ssh", "no sshd; make test, as root on Debian, installs it")
 	}
 	if os.Geteuid() == 0 { // where sshd wants an empty folder, which the packages' own service would make
 		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
